@@ -1,0 +1,41 @@
+// One view of a model on disk, whatever container it is in.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "format/tensor_info.h"
+
+namespace kaiju::format {
+
+/// A model file: a GGUF (whole, or split as NAME-00001-of-0000N.gguf and named by its first part) or a knot. Payloads
+/// are mapped, not read. Containers know nothing of wires: the bytes of a KAIJU tensor are bytes here.
+class ModelFile {
+  public:
+    virtual ~ModelFile() = default;
+
+    /// Opens by magic, not by file name. Throws missing, or bad_input naming the file and what is wrong in it.
+    [[nodiscard]] static std::unique_ptr<ModelFile> open(const std::filesystem::path& path);
+
+    [[nodiscard]] virtual const std::filesystem::path& path() const = 0;
+    [[nodiscard]] virtual std::span<const TensorInfo> tensors() const = 0;
+    [[nodiscard]] virtual Bytes payload(size_t index) const = 0;
+    /// Lets the pages of a payload go (see MappedFile::release).
+    virtual void release(size_t index) const = 0;
+
+    /// A complete GGUF v3 file with no tensors that carries the model's key-values (hyper-parameters, tokenizer, chat
+    /// template); empty where the file has none (a knot may come without).
+    [[nodiscard]] virtual Bytes key_values() const = 0;
+    /// True for a knot, false for a GGUF.
+    [[nodiscard]] virtual bool is_knot() const = 0;
+
+    /// Index of the tensor of that name, if there is one.
+    [[nodiscard]] std::optional<size_t> find(std::string_view name) const;
+};
+
+}  // namespace kaiju::format
