@@ -1,0 +1,202 @@
+#include "cli/program.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+#include "cli/progress.h"
+
+namespace kaiju::cli {
+
+namespace {
+
+/// The exit code of a process that SIGPIPE killed, which is what a closed pipe means to a shell.
+constexpr int kBrokenPipe = 128 + 13;
+
+/// Standard output was closed by its reader. No error of ours, so it is not a kaiju::Error and is not
+/// reported.
+class BrokenPipe : public std::exception {};
+
+class ProgramSession final : public Session {
+  public:
+    using Session::print;
+    Monitor& monitor() override { return progress_; }
+    [[nodiscard]] bool json() const override { return json_; }
+
+    void print(const nlohmann::json& answer) override {
+        // Names come from files and need not be UTF-8: replacing what is not keeps the answer valid JSON.
+        write(answer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    }
+
+    void write(std::string_view text) override {
+        while (!text.empty()) {
+            const ssize_t count = ::write(STDOUT_FILENO, text.data(), text.size());
+            if (count >= 0) {
+                text.remove_prefix(static_cast<size_t>(count));
+            } else if (errno == EPIPE) {
+                throw BrokenPipe();
+            } else if (errno != EINTR) {
+                throw Error(ErrorCode::io, fmt::format("standard output: {}", std::strerror(errno)));
+            }
+        }
+    }
+
+    void choose(Run run) override { run_ = std::move(run); }
+    void choose_json() override { json_ = true; }
+
+    Progress& progress() { return progress_; }
+    int run_chosen() { return run_(*this); }
+
+  private:
+    Progress progress_ = Progress::for_standard_error();
+    bool json_ = false;
+    Run run_;
+};
+
+std::string_view code_name(ErrorCode code) {
+    switch (code) {
+        case ErrorCode::usage:
+            return "usage";
+        case ErrorCode::bad_input:
+            return "bad_input";
+        case ErrorCode::output_exists:
+            return "output_exists";
+        case ErrorCode::missing:
+            return "missing";
+        case ErrorCode::busy:
+            return "busy";
+        case ErrorCode::io:
+            return "io";
+        case ErrorCode::interrupted:
+            return "interrupted";
+        case ErrorCode::internal:
+            break;
+    }
+    return "internal";
+}
+
+/// Tells of a failure: a line on standard error and, where --json was given, {"error": ...} on standard
+/// output, so that a program which reads the answer finds the reason in the same place.
+int report(ProgramSession& session, ErrorCode code, std::string_view message) {
+    session.progress().error(message);
+    if (session.json()) {
+        try {
+            session.print(nlohmann::json{{"error",
+                                          {{"code", static_cast<int>(code)},
+                                           {"name", code_name(code)},
+                                           {"message", std::string(message)}}}});
+        } catch (const std::exception&) {
+            // Nobody reads standard output any more: the message above and the exit code have to do.
+        }
+    }
+    return static_cast<int>(code);
+}
+
+/// The one place where anything thrown becomes a message and an exit code. Called from a catch block.
+int report_current_exception(ProgramSession& session) {
+    try {
+        throw;
+    } catch (const BrokenPipe&) {
+        return kBrokenPipe;
+    } catch (const Error& error) {
+        return report(session, error.code(), error.what());
+    } catch (const std::bad_alloc&) {
+        return report(session, ErrorCode::io, "out of memory");
+    } catch (const std::exception& error) {
+        return report(session, ErrorCode::internal, fmt::format("internal error: {}", error.what()));
+    }
+}
+
+int parse_and_run(ProgramSession& session, CLI::App& app, int argc, char** argv) {
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::CallForHelp&) {
+        session.print(app.help());
+        return 0;
+    } catch (const CLI::CallForVersion&) {
+        session.print(version_text());
+        return 0;
+    } catch (const CLI::ParseError& error) {
+        const auto given = std::span(argv, static_cast<size_t>(argc));
+        if (std::any_of(given.begin(), given.end(),
+                        [](const char* one) { return std::string_view(one) == "--json"; })) {
+            session.choose_json();
+        }
+        return report(session, ErrorCode::usage, fmt::format("{} (see --help)", error.what()));
+    }
+    return session.run_chosen();
+}
+
+}  // namespace
+
+void add_commands(CLI::App& app, Session& session) {
+#ifdef KAIJU_HAS_F16
+    add_f16(app, session);
+#endif
+#ifdef KAIJU_HAS_IMATRIX
+    add_imatrix(app, session);
+#endif
+#ifdef KAIJU_HAS_ENCODE
+    add_encode(app, session);
+#endif
+#ifdef KAIJU_HAS_KNOT
+    add_knot(app, session);
+#endif
+#ifdef KAIJU_HAS_PPL
+    add_ppl(app, session);
+#endif
+#ifdef KAIJU_HAS_GATE
+    add_gate(app, session);
+#endif
+#ifdef KAIJU_HAS_SMOKE
+    add_smoke(app, session);
+#endif
+#ifdef KAIJU_HAS_GENERATE
+    add_generate(app, session);
+#endif
+#ifdef KAIJU_HAS_LATTICE
+    add_lattice(app, session);
+#endif
+#ifdef KAIJU_HAS_BENCH
+    add_bench(app, session);
+#endif
+    add_completions(app, session);
+}
+
+int run_program(int argc, char** argv) {
+    install_signal_handlers();
+    ProgramSession session;
+    try {
+        CLI::App app(
+            "Compresses language models to about 3 bits per weight with the Leech lattice, and proves what "
+            "it cost.",
+            "kaiju");
+        app.require_subcommand(1);
+        app.set_version_flag("--version", version_text,
+                             "Versions of this program and of every library in it");
+        app.set_help_flag("-h,--help", "This text");
+        app.footer("\"kaiju COMMAND --help\" tells more of a command.");
+        app.add_flag_callback(
+            "-q,--quiet", [&session] { session.progress().set_verbosity(Verbosity::quiet); },
+            "Only warnings and errors on standard error");
+        app.add_flag_callback(
+            "-v,--verbose", [&session] { session.progress().set_verbosity(Verbosity::verbose); },
+            "Times and peak memory on standard error");
+        add_commands(app, session);
+        return parse_and_run(session, app, argc, argv);
+    } catch (...) {
+        return report_current_exception(session);
+    }
+}
+
+}  // namespace kaiju::cli

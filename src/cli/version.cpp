@@ -1,0 +1,44 @@
+#include <fmt/core.h>
+#include <fmt/format.h>
+#include <ggml.h>
+#include <hwy/highway.h>
+#include <llama.h>
+#include <oneapi/tbb/version.h>
+#include <openssl/crypto.h>
+#include <xxhash.h>
+
+#include <CLI/Version.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/program.h"
+
+namespace kaiju::cli {
+
+namespace {
+
+std::string packed(unsigned number) {
+    return fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100);
+}
+
+}  // namespace
+
+std::string version_text() {
+    std::string text = "kaiju " KAIJU_VERSION "\n";
+    const auto add = [&](std::string_view name, std::string_view version) {
+        text += fmt::format("  {:<14} {}\n", name, version);
+    };
+    add("compiler", __VERSION__);
+    add("llama.cpp", llama_version());
+    add("ggml", ggml_version());
+    add("Highway", fmt::format("{}.{}.{}", HWY_MAJOR, HWY_MINOR, HWY_PATCH));
+    add("oneTBB", TBB_runtime_version());
+    add("fmt", packed(FMT_VERSION));
+    add("nlohmann-json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
+                                     NLOHMANN_JSON_VERSION_PATCH));
+    add("CLI11", CLI11_VERSION);
+    add("OpenSSL", OpenSSL_version(OPENSSL_VERSION));
+    add("xxHash", packed(XXH_versionNumber()));
+    return text;
+}
+
+}  // namespace kaiju::cli
