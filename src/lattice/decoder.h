@@ -13,8 +13,8 @@ namespace kaiju::lattice {
 
 inline constexpr size_t kDimension = 24;
 
-/// A nearest point in Conway's integer coordinates (minimal squared norm 32, covolume 8^12) with the coset that holds
-/// it: x_i = m + 2 c_i + 4 q_i, c the Golay code word of index `word` (docs/kaiju1.md, 2 and 3).
+/// A nearest point in Conway's integer coordinates (minimal squared norm 32, covolume 8^12) with the coset
+/// that holds it: x_i = m + 2 c_i + 4 q_i, c the Golay code word of index `word` (docs/kaiju1.md, 2 and 3).
 struct Nearest {
     std::array<int32_t, kDimension> x;
     uint16_t word = 0;  ///< index of the code word, 0..4095
@@ -22,21 +22,30 @@ struct Nearest {
     double d2 = 0;      ///< exact squared distance to the input as rounded to the grid
 };
 
-/// Finds nearest points of Λ24. Every decoder keeps the search contract of docs/kaiju1.md 6, so that all of them give
-/// the same answer for the same input, bit for bit: inputs are rounded to multiples of 2^-16 (half to even), the
-/// smallest squared distance wins; ties go to the smallest m, then the smallest word, then, for a coordinate exactly
-/// between two values, the smaller q, and for the parity repair the smallest coordinate.
+/// Finds nearest points of Λ24. Every decoder keeps the search contract of docs/kaiju1.md 6, so that all of
+/// them give the same answer for the same input, bit for bit: inputs are rounded to multiples of 2^-16 (half
+/// to even), the smallest squared distance wins; ties go to the smallest m, then the smallest word, then, for
+/// a coordinate exactly between two values, the smaller q, and for the parity repair the smallest coordinate.
 /// A point's answer does not depend on the batch it is in. Objects are immutable: one may serve many threads.
 class Decoder {
   public:
     virtual ~Decoder() = default;
 
-    /// Nearest points of n = out.size() points, y holding 24 n values. |y| <= 2^20 and finite, else Error(bad_input)
-    /// naming the point and the coordinate.
+    /// Nearest points of n = out.size() points, y holding 24 n values. |y| <= 2^20 and finite, else
+    /// Error(bad_input) naming the point and the coordinate.
     void nearest(std::span<const float> y, std::span<Nearest> out) const;
     void nearest(std::span<const double> y, std::span<Nearest> out) const;
 
     [[nodiscard]] virtual std::string_view name() const = 0;
+
+  protected:
+    /// Nearest points of n points on the grid modulo 8: y holds 24 n values, each in [-4, 4] units of 2^16
+    /// steps. The caller has checked the input and moves the answers back to where the points were.
+    virtual void search(std::span<const int32_t> y, std::span<Nearest> out) const = 0;
+
+  private:
+    template <typename Real>
+    void nearest_of(std::span<const Real> y, std::span<Nearest> out) const;
 };
 
 /// "exhaustive" (all 2 x 4096 cosets), "pruned" (branch and bound over the code words).
