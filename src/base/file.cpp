@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -108,6 +110,10 @@ OutputFile::OutputFile(const fs::path& target, OnAbandon on_abandon) : target_(t
         temporary_ = target;
         temporary_ += ".part";
         fd_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+        if (fd_ >= 0 && ::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+            ::close(fd_);
+            throw Error(ErrorCode::busy, fmt::format("{}: another process is writing it", temporary_.string()));
+        }
     } else {
         std::string name = target.string() + ".tmp-XXXXXX";
         fd_ = ::mkostemp(name.data(), O_CLOEXEC);

@@ -38,7 +38,7 @@ class OutputFile {
   public:
     enum class OnAbandon { remove, keep };
 
-    /// Throws output_exists if `target` is there.
+    /// Throws output_exists if `target` is there, busy if another process holds its ".part".
     explicit OutputFile(const std::filesystem::path& target, OnAbandon on_abandon = OnAbandon::remove);
     ~OutputFile();
     OutputFile(const OutputFile&) = delete;

@@ -1,6 +1,7 @@
 #include "base/parallel.h"
 
 #include <oneapi/tbb/blocked_range.h>
+#include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/info.h>
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/task_arena.h>
@@ -21,6 +22,8 @@ void parallel_for(size_t count, size_t grain, int threads, const std::function<v
         }
         return;
     }
+    // Without this, asking for more threads than there are processors makes the library print a warning.
+    const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(threads));
     tbb::task_arena arena(threads);
     arena.execute([&] {
         tbb::parallel_for(

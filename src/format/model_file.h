@@ -23,6 +23,8 @@ class ModelFile {
     [[nodiscard]] static std::unique_ptr<ModelFile> open(const std::filesystem::path& path);
 
     [[nodiscard]] virtual const std::filesystem::path& path() const = 0;
+    /// Every file the model is made of, in order: one, or the parts of a split GGUF.
+    [[nodiscard]] virtual std::vector<std::filesystem::path> files() const { return {path()}; }
     [[nodiscard]] virtual std::span<const TensorInfo> tensors() const = 0;
     [[nodiscard]] virtual Bytes payload(size_t index) const = 0;
     /// Lets the pages of a payload go (see MappedFile::release).

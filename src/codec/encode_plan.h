@@ -1,0 +1,72 @@
+// What an encode will do, tensor by tensor, decided and checked before any work starts.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codec/kaiju1.h"
+#include "format/imatrix.h"
+#include "format/model_file.h"
+
+namespace kaiju::codec {
+
+/// A rule of --tensor-type: tensors whose name matches get this type: "KAIJU1", "COPY" (verbatim from the base) or a
+/// stock type ("Q8_0"; quantised from the model). Of several rules that match, the last wins.
+struct TypeRule {
+    std::string pattern;  ///< ECMAScript regular expression, matched anywhere in the name
+    std::string type;
+};
+
+struct EncodeOptions {
+    std::filesystem::path model;    ///< weights, best f16/bf16/f32
+    std::filesystem::path imatrix;
+    std::filesystem::path base;     ///< what is copied verbatim; empty: the model itself
+    std::filesystem::path out;
+    std::filesystem::path telemetry;  ///< empty: none is written
+    std::string encoder = "v1";
+    std::string decoder;            ///< empty: the recommended one
+    double hi_frac = 0.1;           ///< part of the columns in the side-band
+    std::vector<std::string> include;  ///< instead of the usual roles
+    std::vector<std::string> exclude;
+    std::vector<TypeRule> types;
+    int threads = 1;
+    bool resume = false;
+};
+
+/// One entry of the file to be written, in file order.
+struct PlanEntry {
+    enum class Action { encode, quantise, copy, key_values };
+    Action action = Action::copy;
+    format::TensorInfo info;            ///< as it will be stored
+    std::optional<size_t> model_index;  ///< encode, quantise: where the weights are
+    std::optional<size_t> base_index;   ///< copy: where the bytes are
+    const std::vector<float>* importance = nullptr;  ///< mean squares, one a column; owned by the plan's imatrix
+    kaiju1::Layout layout;              ///< encode
+};
+
+/// Everything open and checked. Move-only: the entries point into the files.
+struct EncodePlan {
+    EncodeOptions options;
+    std::unique_ptr<format::ModelFile> model;
+    std::unique_ptr<format::ModelFile> base;  ///< null where it is the model
+    format::Imatrix imatrix;
+    std::vector<PlanEntry> entries;
+
+    [[nodiscard]] const format::ModelFile& base_file() const { return base ? *base : *model; }
+    /// Bits per weight of the tensors that are encoded (docs/evaluation.md).
+    [[nodiscard]] double linear_bits() const;
+    [[nodiscard]] uint64_t encoded_weights() const;
+    [[nodiscard]] uint64_t all_weights() const;
+    /// Payload bytes of all entries with their alignment; the file adds its table of contents and metadata.
+    [[nodiscard]] uint64_t payload_bytes() const;
+};
+
+/// Opens the files and decides. Throws before any work: missing (file, tensor, importance entry), bad_input (shapes,
+/// vocabularies, importance that is zero, NaN or of the wrong length, architectures out of scope, naming the tensor
+/// and what to do), usage (patterns, types), output_exists.
+[[nodiscard]] EncodePlan plan_encode(const EncodeOptions& options);
+
+}  // namespace kaiju::codec

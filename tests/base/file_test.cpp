@@ -1,0 +1,88 @@
+#include "base/file.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "support/test_files.h"
+
+namespace kaiju {
+namespace {
+
+namespace fs = std::filesystem;
+
+ErrorCode code_of(const std::function<void()>& action) {
+    try {
+        action();
+    } catch (const Error& error) {
+        return error.code();
+    }
+    ADD_FAILURE() << "no error";
+    return ErrorCode::internal;
+}
+
+TEST(OutputFile, AppearsWholeOrNotAtAll) {
+    const test::TemporaryFolder folder;
+    const fs::path target = folder.path() / "out.bin";
+    {
+        OutputFile file(target);
+        file.append(std::as_bytes(std::span(std::string_view("half"))));
+        EXPECT_FALSE(fs::exists(target));
+    }
+    EXPECT_TRUE(fs::is_empty(folder.path())) << "an abandoned output left something behind";
+    write_new_file(target, "whole");
+    EXPECT_EQ(read_text(target), "whole");
+}
+
+TEST(OutputFile, NeverOverwrites) {
+    const test::TemporaryFolder folder;
+    const fs::path target = folder.path() / "out.bin";
+    OutputFile late(target);
+    late.append(std::as_bytes(std::span(std::string_view("late"))));
+    write_new_file(target, "first");
+    EXPECT_EQ(code_of([&] { late.commit(); }), ErrorCode::output_exists);
+    EXPECT_EQ(code_of([&] { const OutputFile again(target); }), ErrorCode::output_exists);
+    EXPECT_EQ(read_text(target), "first");
+}
+
+TEST(OutputFile, KeptPartIsFoundAgainAndHeldByOneWriter) {
+    const test::TemporaryFolder folder;
+    const fs::path target = folder.path() / "out.bin";
+    {
+        OutputFile file(target, OutputFile::OnAbandon::keep);
+        file.write_at(4, std::as_bytes(std::span(std::string_view("tail"))));
+        EXPECT_EQ(code_of([&] { const OutputFile other(target, OutputFile::OnAbandon::keep); }), ErrorCode::busy);
+    }
+    OutputFile again(target, OutputFile::OnAbandon::keep);
+    EXPECT_EQ(again.size(), 8U);
+    again.write_at(0, std::as_bytes(std::span(std::string_view("head"))));
+    again.commit();
+    EXPECT_EQ(read_text(target), "headtail");
+    EXPECT_FALSE(fs::exists(again.temporary()));
+}
+
+TEST(MappedFile, NamesWhatIsWrong) {
+    const test::TemporaryFolder folder;
+    EXPECT_EQ(code_of([&] { const MappedFile file(folder.path() / "absent"); }), ErrorCode::missing);
+    EXPECT_EQ(code_of([&] { const MappedFile file(folder.path()); }), ErrorCode::bad_input);
+    write_new_file(folder.path() / "empty", "");
+    EXPECT_TRUE(MappedFile(folder.path() / "empty").bytes().empty());
+}
+
+TEST(MappedFile, BytesStayReadableAfterRelease) {
+    const test::TemporaryFolder folder;
+    const std::string text(100'000, 'k');
+    write_new_file(folder.path() / "file", text);
+    const MappedFile file(folder.path() / "file");
+    file.release(file.bytes());
+    EXPECT_EQ(as_text(file.bytes()), text);
+}
+
+TEST(ReadText, RefusesFilesAboveTheLimit) {
+    const test::TemporaryFolder folder;
+    write_new_file(folder.path() / "file", "12345");
+    EXPECT_EQ(code_of([&] { (void)read_text(folder.path() / "file", 4); }), ErrorCode::bad_input);
+}
+
+}  // namespace
+}  // namespace kaiju
