@@ -13,13 +13,15 @@
 
 namespace kaiju::format {
 
-/// A model file: a GGUF (whole, or split as NAME-00001-of-0000N.gguf and named by its first part) or a knot. Payloads
-/// are mapped, not read. Containers know nothing of wires: the bytes of a KAIJU tensor are bytes here.
+/// A model file: a GGUF (whole, or split as NAME-00001-of-0000N.gguf and named by its first part) or a knot.
+/// Payloads are mapped, not read. Containers know nothing of wires: the bytes of a KAIJU tensor are bytes
+/// here.
 class ModelFile {
   public:
     virtual ~ModelFile() = default;
 
-    /// Opens by magic, not by file name. Throws missing, or bad_input naming the file and what is wrong in it.
+    /// Opens by magic, not by file name. Throws missing, or bad_input naming the file and what is wrong in
+    /// it.
     [[nodiscard]] static std::unique_ptr<ModelFile> open(const std::filesystem::path& path);
 
     [[nodiscard]] virtual const std::filesystem::path& path() const = 0;
@@ -30,8 +32,8 @@ class ModelFile {
     /// Lets the pages of a payload go (see MappedFile::release).
     virtual void release(size_t index) const = 0;
 
-    /// A complete GGUF v3 file with no tensors that carries the model's key-values (hyper-parameters, tokenizer, chat
-    /// template); empty where the file has none (a knot may come without).
+    /// A complete GGUF v3 file with no tensors that carries the model's key-values (hyper-parameters,
+    /// tokenizer, chat template); empty where the file has none (a knot may come without).
     [[nodiscard]] virtual Bytes key_values() const = 0;
     /// True for a knot, false for a GGUF.
     [[nodiscard]] virtual bool is_knot() const = 0;

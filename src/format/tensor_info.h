@@ -7,9 +7,9 @@
 
 namespace kaiju::format {
 
-/// A tensor as a container lists it. `shape` is outermost first ([rows, cols] for a matrix; GGUF files list the
-/// reverse). `type` is the knot's type string: a stock GGML name in upper case ("F16", "Q4_K", "IQ3_XXS") or a wire of
-/// this project ("KAIJU1").
+/// A tensor as a container lists it. `shape` is outermost first ([rows, cols] for a matrix; GGUF files list
+/// the reverse). `type` is the knot's type string: a stock GGML name in upper case ("F16", "Q4_K", "IQ3_XXS")
+/// or a wire of this project ("KAIJU1").
 struct TensorInfo {
     std::string name;
     std::string type;
