@@ -113,7 +113,8 @@ void KnotWriter::finish(const nlohmann::json& metadata) {
         }
     }
     const std::string table = toc.dump();
-    const std::string text = metadata.dump();
+    // Names from a model file need not be UTF-8; what JSON cannot hold is replaced.
+    const std::string text = metadata.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     const std::string both = table + text;
     KnotHeader header;
     header.toc_offset = aligned(offsets_.back());
