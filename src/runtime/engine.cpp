@@ -1,0 +1,69 @@
+#include "runtime/engine.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "runtime/llama_engine.h"
+
+namespace kaiju::runtime {
+
+namespace {
+
+constexpr std::array<std::string_view, 1> kEngines = {"llama"};
+
+}  // namespace
+
+void Engine::require_tokens(std::span<const Token> tokens) const {
+    for (size_t i = 0; i < tokens.size(); ++i) {
+        if (tokens[i] < 0 || static_cast<uint32_t>(tokens[i]) >= vocabulary_size()) {
+            throw Error(ErrorCode::bad_input,
+                        fmt::format("token {} (number {} of {}) is outside the vocabulary of {} tokens",
+                                    tokens[i], i + 1, tokens.size(), vocabulary_size()));
+        }
+    }
+}
+
+WeightType weight_type_named(std::string_view name) {
+    if (name == "f16") {
+        return WeightType::f16;
+    }
+    if (name == "f32") {
+        return WeightType::f32;
+    }
+    throw Error(ErrorCode::usage, fmt::format("weight type \"{}\": f16 or f32", name));
+}
+
+std::span<const std::string_view> engine_names() {
+    return kEngines;
+}
+
+std::unique_ptr<Engine> load_engine(const std::filesystem::path& path, const EngineOptions& options) {
+    if (options.engine == "llama") {
+        return load_llama_engine(path, options);
+    }
+    throw Error(ErrorCode::usage,
+                fmt::format("engine \"{}\": choose one of {}", options.engine, fmt::join(kEngines, ", ")));
+}
+
+std::vector<float> last_logits(const Engine& engine, std::span<const Token> tokens, int threads,
+                               const Monitor* monitor) {
+    if (tokens.empty()) {
+        throw Error(ErrorCode::usage, "no tokens to evaluate");
+    }
+    engine.require_tokens(tokens);
+    const auto count = static_cast<uint32_t>(tokens.size());
+    const auto context = engine.make_context({.n_ctx = count, .threads = threads, .monitor = monitor});
+    std::vector<BatchToken> batch(tokens.size());
+    for (size_t i = 0; i < tokens.size(); ++i) {
+        batch[i] = {
+            .token = tokens[i], .position = static_cast<int32_t>(i), .logits = i + 1 == tokens.size()};
+    }
+    const std::span<const float> logits = context->evaluate(batch);
+    return {logits.begin(), logits.end()};
+}
+
+}  // namespace kaiju::runtime
