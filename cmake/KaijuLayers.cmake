@@ -2,10 +2,11 @@
 #
 # Every layer is a static library kaiju_<name>. Its headers are reachable as "<name>/file.h" through an include folder
 # of its own (a link to src/<name>), so an #include of a layer that was not named does not compile. One shared include
-# root would let any file reach any layer, and the law would be a wish.
+# root would let any file reach any layer, and the law would be a wish. The links lie in build/layers, the same for
+# every preset, so that a compiler cache serves all of them.
 function(kaiju_layer name)
     cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;PRIVATE" ${ARGN})
-    set(root ${PROJECT_BINARY_DIR}/layers/${name})
+    set(root ${PROJECT_SOURCE_DIR}/build/layers/${name})
     file(MAKE_DIRECTORY ${root})
     file(CREATE_LINK ${PROJECT_SOURCE_DIR}/src/${name} ${root}/${name} SYMBOLIC)
     add_library(kaiju_${name} STATIC ${ARG_SOURCES})
