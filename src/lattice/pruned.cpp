@@ -78,8 +78,8 @@ class Search {
                 int32_t bound = halves_[m].offset;
                 for (size_t o = 0; o < kOctets; ++o) {
                     int32_t largest = 0;
-                    for (const uint8_t pattern : kOctetPairs[t]) {
-                        largest = std::max(largest, std::abs(halves_[m].sum[o][pattern]));
+                    for (size_t j = 0; j < kPairs; ++j) {
+                        largest = std::max(largest, std::abs(halves_[m].sum[o][class_octet(t, o, j)]));
                     }
                     bound -= largest;
                 }
@@ -102,12 +102,11 @@ class Search {
     /// All words of one class in one half.
     void walk(const Branch& branch) {
         const Half& half = halves_[branch.m];
-        const auto& pairs = kOctetPairs[branch.t];
         std::array<std::array<int32_t, kPairs>, kOctets> sum;
         std::array<std::array<int32_t, kPairs>, kOctets> size;
         for (size_t o = 0; o < kOctets; ++o) {
             for (size_t j = 0; j < kPairs; ++j) {
-                sum[o][j] = half.sum[o][pairs[j]];
+                sum[o][j] = half.sum[o][class_octet(branch.t, o, j)];
                 size[o][j] = std::abs(sum[o][j]);
             }
         }
