@@ -15,8 +15,8 @@ namespace kaiju::lattice {
 namespace {
 
 constexpr double kLimit = 0x1p20;
-constexpr size_t kChunk = 64;
-constexpr std::array<std::string_view, 2> kNames = {"pruned", "exhaustive"};
+constexpr size_t kChunk = 256;
+constexpr std::array<std::string_view, 3> kNames = {"fast", "pruned", "exhaustive"};
 
 /// y = shift + residual / 2^16, the shift a multiple of 8. Every step is exact: y/8 and the product are
 /// scalings by powers of two, and y - shift is a multiple of y's last place no larger than 4. Only the last
@@ -80,6 +80,9 @@ void Decoder::nearest(std::span<const double> y, std::span<Nearest> out) const {
 }
 
 std::unique_ptr<Decoder> make_decoder(std::string_view name) {
+    if (name == "fast") {
+        return make_fast_decoder(chosen_simd());
+    }
     if (name == "pruned") {
         return make_pruned_decoder();
     }

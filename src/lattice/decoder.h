@@ -37,6 +37,8 @@ class Decoder {
     void nearest(std::span<const double> y, std::span<Nearest> out) const;
 
     [[nodiscard]] virtual std::string_view name() const = 0;
+    /// The instruction set that the search was written for and runs on: "scalar", "sse4", "avx2" or "avx512".
+    [[nodiscard]] virtual std::string_view simd() const { return "scalar"; }
 
   protected:
     /// Nearest points of n points on the grid modulo 8: y holds 24 n values, each in [-4, 4] units of 2^16
@@ -48,8 +50,9 @@ class Decoder {
     void nearest_of(std::span<const Real> y, std::span<Nearest> out) const;
 };
 
-/// "exhaustive" (all 2 x 4096 cosets), "pruned" (branch and bound over the code words).
-/// Throws Error(usage) naming the choices for any other name.
+/// "fast" (batched, on the instruction set that chosen_simd() names), "pruned" (branch and bound over the
+/// code words), "exhaustive" (all 2 x 4096 cosets). Throws Error(usage) naming the choices for any other
+/// name.
 [[nodiscard]] std::unique_ptr<Decoder> make_decoder(std::string_view name);
 
 /// The names that make_decoder takes, the recommended one first.

@@ -1,0 +1,170 @@
+// The fast decoder: bounds on all classes in 16-bit lanes, then an exact search of the few classes that can
+// hold the nearest point in 32-bit lanes. docs/leech-decoder.md.
+
+// Kernels for four instruction sets; the baseline is the scalar one, which is a full peer and not an
+// emulation.
+#define HWY_BROKEN_EMU128 1
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "lattice/fast.cpp"
+#include <hwy/foreach_target.h>
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "lattice/fast_bounds-inl.h"
+#include "lattice/fast_items-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace kaiju::lattice::HWY_NAMESPACE {
+namespace {
+
+/// Searches items and keeps what is better for their points.
+void search_items(const int32_t* residual, const Item* items, size_t n, Group& group, Best* best) {
+    for (size_t begin = 0; begin < n; begin += kGroup) {
+        const size_t count = std::min(kGroup, n - begin);
+        fill_group(residual, items + begin, count, group);
+        search_group(group, count);
+        for (size_t k = 0; k < count; ++k) {
+            const Item item = items[begin + k];
+            const int32_t value = group.keys[k] >> kKeyShift;
+            const auto code = static_cast<uint16_t>(item.m << 12 | item.t << 9 | (group.keys[k] & 511));
+            Best& known = best[item.point];
+            if (value < known.value ||
+                (value == known.value &&
+                 ((code ^ known.code) >> 12 != 0
+                      ? code < known.code
+                      : kIndexInClass[code & 4095] < kIndexInClass[known.code & 4095]))) {
+                known = {value, code};
+            }
+        }
+    }
+}
+
+/// Nearest cosets of up to kBlock points.
+void search_block(const int32_t* residual, size_t n, Workspace& work) {
+    find_bounds(residual, n, work.bounds);
+    std::fill_n(work.best.begin(), n, Best{std::numeric_limits<int32_t>::max(), 0});
+    const auto item_of = [](size_t point, int16_t key) {
+        return Item{static_cast<uint16_t>(point), static_cast<uint8_t>(key >> 3 & 1),
+                    static_cast<uint8_t>(key & 7)};
+    };
+    const auto could_win = [&](size_t point, int16_t key) {
+        return ((key & ~15) - kBoundSlack) * (kGridUnit / 1024) <= work.best[point].value;
+    };
+    // Best first: the class with the least bound of every point, then the second where it can still win, the
+    // third, and then all that remain of the few points that remain.
+    size_t live = n;
+    for (size_t p = 0; p < n; ++p) {
+        work.live[p] = static_cast<uint16_t>(p);
+        work.items[p] = item_of(p, work.bounds.ranked[0][p]);
+    }
+    search_items(residual, work.items.data(), n, work.group, work.best.data());
+    for (size_t rank = 1; rank < work.bounds.ranked.size(); ++rank) {
+        size_t kept = 0;
+        for (size_t k = 0; k < live; ++k) {
+            const size_t p = work.live[k];
+            const int16_t key = work.bounds.ranked[rank][p];
+            work.live[kept] = static_cast<uint16_t>(p);
+            work.items[kept] = item_of(p, key);
+            kept += could_win(p, key) ? 1 : 0;
+        }
+        live = kept;
+        search_items(residual, work.items.data(), live, work.group, work.best.data());
+    }
+    size_t rest = 0;
+    for (size_t k = 0; k < live; ++k) {
+        const size_t p = work.live[k];
+        for (const auto& keys : work.bounds.all) {
+            if (keys[p] > work.bounds.ranked.back()[p] && could_win(p, keys[p])) {
+                work.items[rest++] = item_of(p, keys[p]);
+            }
+        }
+        if (rest + 16 > work.items.size()) {
+            search_items(residual, work.items.data(), rest, work.group, work.best.data());
+            rest = 0;
+        }
+    }
+    search_items(residual, work.items.data(), rest, work.group, work.best.data());
+}
+
+}  // namespace
+
+const FastKernels& fast_kernels() {
+    static const FastKernels kernels = {&search_block};
+    return kernels;
+}
+
+}  // namespace kaiju::lattice::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+#include <memory>
+
+#include "lattice/decoders.h"
+
+namespace kaiju::lattice {
+
+namespace {
+
+const FastKernels& kernels_of(Simd simd) {
+    switch (simd) {
+#if HWY_TARGETS & HWY_AVX3
+        case Simd::avx512:
+            return N_AVX3::fast_kernels();
+#endif
+#if HWY_TARGETS & HWY_AVX2
+        case Simd::avx2:
+            return N_AVX2::fast_kernels();
+#endif
+#if HWY_TARGETS & HWY_SSE4
+        case Simd::sse4:
+            return N_SSE4::fast_kernels();
+#endif
+        default:
+            return N_SCALAR::fast_kernels();
+    }
+}
+
+class Fast final : public Decoder {
+  public:
+    explicit Fast(Simd simd) : simd_(simd), kernels_(kernels_of(simd)) {}
+
+    [[nodiscard]] std::string_view name() const override { return "fast"; }
+    [[nodiscard]] std::string_view simd() const override { return simd_name(simd_); }
+
+  protected:
+    void search(std::span<const int32_t> y, std::span<Nearest> out) const override {
+        const auto work = std::make_unique<Workspace>();
+        for (size_t begin = 0; begin < out.size(); begin += kBlock) {
+            const size_t n = std::min(kBlock, out.size() - begin);
+            const int32_t* residual = y.data() + begin * kDimension;
+            kernels_.search_block(residual, n, *work);
+            for (size_t p = 0; p < n; ++p) {
+                const uint16_t code = work->best[p].code;
+                nearest_in_coset(GridPoint(residual + p * kDimension, kDimension),
+                                 {static_cast<uint8_t>(code >> 12), kIndexInClass[code & 4095]},
+                                 out[begin + p]);
+            }
+        }
+    }
+
+  private:
+    Simd simd_;
+    const FastKernels& kernels_;
+};
+
+}  // namespace
+
+std::unique_ptr<Decoder> make_fast_decoder(Simd simd) {
+    return std::make_unique<Fast>(simd);
+}
+
+}  // namespace kaiju::lattice
+
+#endif  // HWY_ONCE

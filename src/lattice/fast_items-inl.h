@@ -1,0 +1,272 @@
+// Second pass of the fast decoder: the best word of one class of one half, exactly, one (point, half, class)
+// per 32-bit lane. Included once per instruction set (fast.cpp).
+//
+// A key is 512 x value + the nine bits that sort words inside a class, and everything is a minimum of sums of
+// keys, so the smallest key is the smallest value and, of equals, the smallest word. Values stay within 32
+// units of 2^16 steps and keys within 31 bits. With the signs of the class applied to the row, every class
+// looks like class 0, in which the eight sums of an octet are its Walsh transform.
+
+#if defined(KAIJU_LATTICE_FAST_ITEMS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef KAIJU_LATTICE_FAST_ITEMS_INL_H_
+#undef KAIJU_LATTICE_FAST_ITEMS_INL_H_
+#else
+#define KAIJU_LATTICE_FAST_ITEMS_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include "lattice/fast.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace kaiju::lattice::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D32 = hn::ScalableTag<int32_t>;
+using V32 = hn::Vec<D32>;
+using M32 = hn::Mask<D32>;
+
+constexpr int kKeyShift = 9;
+/// Bits of an item beside its row: 5..8 rank of the class word's third octet, in its place in a key; 16 + 4 o
+/// + 0..3: overlaps of the parity turns of octet o with 0xAA, 0xCC, 0xF0, 0xFF; 28: parity that the class
+/// word leaves.
+constexpr int kTurnsAt = 16;
+constexpr int kOddAt = 28;
+
+/// Where value i of item r lies in a group's array: quarters of octets (4 values, 128 bits) such that whole
+/// vectors hold the same quarter of items r, r + 4, r + 8, ... and a 4 x 4 transposition inside 128-bit
+/// blocks finishes.
+HWY_INLINE size_t place(size_t item, size_t quarter) {
+    const size_t lanes = hn::Lanes(D32());
+    if constexpr (hn::MaxLanes(D32()) < 4) {
+        return item * kDimension + quarter * 4;
+    } else {
+        const size_t r = item % lanes;
+        return item / lanes * lanes * kDimension + ((quarter * 4 + r % 4) * (lanes / 4) + r / 4) * 4;
+    }
+}
+
+/// Stores values i, i + 1, ... of an item. (Calls without `hn::` are to what one-lane targets lack: found
+/// when used.)
+template <class D>
+HWY_INLINE void store_quarters(D d, hn::Vec<D> values, size_t item, size_t i, Group& group) {
+    if constexpr (hn::MaxLanes(D()) <= 4) {
+        hn::StoreU(values, d, group.s.data() + place(item, i / 4) + i % 4);
+    } else {
+        const hn::Half<D> dh;
+        hn::StoreU(LowerHalf(dh, values), dh, group.s.data() + place(item, i / 4));
+        hn::StoreU(UpperHalf(dh, values), dh, group.s.data() + place(item, i / 4 + 1));
+    }
+}
+
+/// Stores one item: its row with the class's signs, in key units, and its bits.
+HWY_INLINE void store_item(const int32_t* HWY_RESTRICT residual, Item item, size_t at, Group& group) {
+    const hn::CappedTag<int32_t, 8> d;
+    const size_t lanes = hn::Lanes(d);
+    const auto half = hn::Set(d, item.m * kGridUnit);
+    const auto unit = hn::Set(d, kGridUnit);
+    const auto two = hn::Set(d, 2 * kGridUnit);
+    const int32_t* HWY_RESTRICT row = residual + item.point * kDimension;
+    const int32_t* HWY_RESTRICT signs = kClassSigns[item.t].data();
+    auto odd = hn::Zero(d);
+    uint32_t turns = 0;
+    for (size_t i = 0; i < kDimension; i += lanes) {
+        const auto v = hn::Sub(hn::LoadU(d, row + i), half);
+        odd = hn::Xor(odd, hn::Add(v, two));                      // bit 18: parity of round(v / 4)
+        const auto u = hn::ShiftRight<14>(hn::ShiftLeft<14>(v));  // modulo 4, in [-2, 2)
+        uint8_t bits[8] = {};
+        hn::StoreMaskBits(d, hn::Lt(u, hn::Zero(d)), bits);
+        turns |= static_cast<uint32_t>(bits[0]) << i;
+        const auto sign = hn::LoadU(d, signs + i);
+        const auto s = hn::Sub(hn::Abs(u), unit);
+        const auto key = hn::ShiftLeft<kKeyShift>(hn::Sub(hn::Xor(s, sign), sign));
+        store_quarters(d, key, at, i, group);
+    }
+    const auto odd_bits = hn::CountTrue(d, hn::Lt(hn::ShiftLeft<13>(odd), hn::Zero(d)));
+    const uint32_t word = kClassWord[item.t];
+    const uint32_t wrong =
+        (static_cast<uint32_t>(odd_bits) ^ item.m ^ static_cast<uint32_t>(std::popcount(turns & word))) & 1;
+    const uint32_t overlaps = static_cast<uint32_t>(kOverlaps[turns & 0xFF]) |
+                              static_cast<uint32_t>(kOverlaps[turns >> 8 & 0xFF]) << 4 |
+                              static_cast<uint32_t>(kOverlaps[turns >> 16]) << 8;
+    // The even half carries the offset of its constant: its sign bit asks for it.
+    group.bits[at] = static_cast<int32_t>(octet_rank(word >> 16) << 5 | overlaps << kTurnsAt |
+                                          wrong << kOddAt | (item.m == 0 ? 0x80000000U : 0U));
+}
+
+/// The four values of one quarter of N items.
+template <class D>
+HWY_INLINE void load_quarter(D d, const int32_t* HWY_RESTRICT s, size_t quarter,
+                             hn::Vec<D>* HWY_RESTRICT out) {
+    if constexpr (hn::MaxLanes(D()) < 4) {
+        for (size_t i = 0; i < 4; ++i) {
+            out[i] = hn::Load(d, s + quarter * 4 + i);
+        }
+    } else {
+        const hn::RepartitionToWide<D> dw;
+        const size_t lanes = hn::Lanes(d);
+        const auto v0 = hn::Load(d, s + (quarter * 4 + 0) * lanes);
+        const auto v1 = hn::Load(d, s + (quarter * 4 + 1) * lanes);
+        const auto v2 = hn::Load(d, s + (quarter * 4 + 2) * lanes);
+        const auto v3 = hn::Load(d, s + (quarter * 4 + 3) * lanes);
+        const auto a = hn::BitCast(dw, InterleaveLower(d, v0, v1));
+        const auto b = hn::BitCast(dw, InterleaveLower(d, v2, v3));
+        const auto e = hn::BitCast(dw, InterleaveUpper(d, v0, v1));
+        const auto f = hn::BitCast(dw, InterleaveUpper(d, v2, v3));
+        out[0] = hn::BitCast(d, InterleaveLower(dw, a, b));
+        out[1] = hn::BitCast(d, InterleaveUpper(dw, a, b));
+        out[2] = hn::BitCast(d, InterleaveLower(dw, e, f));
+        out[3] = hn::BitCast(d, InterleaveUpper(dw, e, f));
+    }
+}
+
+/// Walsh butterflies over an octet, three kinds at once: sums, and the cheapest repair of each pair's member
+/// (p) and of its complement (n).
+HWY_INLINE void transform(V32* HWY_RESTRICT s, V32* HWY_RESTRICT p, V32* HWY_RESTRICT n) {
+#pragma GCC unroll 3
+    for (size_t step = 1; step < 8; step *= 2) {
+#pragma GCC unroll 8
+        for (size_t i = 0; i < 8; ++i) {
+            if ((i & step) == 0) {
+                const size_t k = i | step;
+                const V32 sa = s[i];
+                s[i] = hn::Add(sa, s[k]);
+                s[k] = hn::Sub(sa, s[k]);
+                const V32 pa = p[i];
+                const V32 na = n[i];
+                p[i] = hn::Min(pa, p[k]);
+                n[i] = hn::Min(na, n[k]);
+                const V32 pk = hn::Min(pa, n[k]);
+                n[k] = hn::Min(na, p[k]);
+                p[k] = pk;
+            }
+        }
+    }
+}
+
+/// The best key of each pair of octet o by the parity it leaves: values[2 j + parity].
+template <size_t kOctet>
+HWY_INLINE V32 pair_keys(const int32_t* HWY_RESTRICT row, V32 bits, V32* HWY_RESTRICT values) {
+    const D32 d;
+    V32 s[8];
+    V32 p[8];
+    V32 n[8];
+    load_quarter(d, row, 2 * kOctet, s);
+    load_quarter(d, row, 2 * kOctet + 1, s + 4);
+    const V32 four = hn::Set(d, 4 * (kGridUnit << kKeyShift));
+    V32 sizes = hn::Zero(d);
+    for (size_t i = 0; i < 8; ++i) {
+        const V32 s4 = hn::ShiftLeft<2>(s[i]);
+        p[i] = hn::Sub(four, s4);
+        n[i] = hn::Add(four, s4);
+        sizes = hn::Add(sizes, hn::Abs(s[i]));
+    }
+    transform(s, p, n);
+    const auto bit_mask = [&](int at) {
+        const V32 bit = hn::Set(d, 1 << at);
+        return hn::TestBit(bits, bit);
+    };
+    M32 odd[8];  // parity of the pair's member
+    odd[1] = bit_mask(kTurnsAt + 4 * kOctet);
+    odd[2] = bit_mask(kTurnsAt + 4 * kOctet + 1);
+    odd[4] = bit_mask(kTurnsAt + 4 * kOctet + 2);
+    odd[0] = hn::Xor(odd[1], odd[1]);
+    if constexpr (kOctet == 2) {  // the parity that the class word leaves is charged here
+        odd[0] = bit_mask(kOddAt);
+        odd[1] = hn::Xor(odd[1], odd[0]);
+        odd[2] = hn::Xor(odd[2], odd[0]);
+        odd[4] = hn::Xor(odd[4], odd[0]);
+        odd[3] = hn::Xor(hn::Xor(odd[1], odd[2]), odd[0]);
+        odd[5] = hn::Xor(hn::Xor(odd[1], odd[4]), odd[0]);
+        odd[6] = hn::Xor(hn::Xor(odd[2], odd[4]), odd[0]);
+        odd[7] = hn::Xor(odd[3], hn::Xor(odd[4], odd[0]));
+    } else {
+        odd[3] = hn::Xor(odd[1], odd[2]);
+        odd[5] = hn::Xor(odd[1], odd[4]);
+        odd[6] = hn::Xor(odd[2], odd[4]);
+        odd[7] = hn::Xor(odd[3], odd[4]);
+    }
+    const M32 turned = bit_mask(kTurnsAt + 4 * kOctet + 3);  // a complement changes the parity
+    const V32 class_rank = hn::And(bits, hn::Set(d, 15 << 5));
+#pragma GCC unroll 8
+    for (size_t j = 0; j < kPairs; ++j) {
+        const uint32_t member = kPairOctet[j];
+        const uint32_t other = member ^ 0xFF;
+        V32 rank_a;
+        V32 rank_b;
+        if constexpr (kOctet == 2) {
+            rank_a = hn::Xor(class_rank, hn::Set(d, static_cast<int32_t>(octet_rank(member) << 5)));
+            rank_b = hn::Xor(class_rank, hn::Set(d, static_cast<int32_t>(octet_rank(other) << 5)));
+        } else if constexpr (kOctet == 1) {
+            rank_a = hn::Set(d, static_cast<int32_t>(octet_rank(member) << 1));
+            rank_b = hn::Set(d, static_cast<int32_t>(octet_rank(other) << 1));
+        } else {
+            rank_a = hn::Set(d, static_cast<int32_t>(member >> 7));
+            rank_b = hn::Set(d, static_cast<int32_t>(other >> 7));
+        }
+        const V32 a = hn::Add(rank_a, s[j]);
+        const V32 b = hn::Sub(rank_b, s[j]);
+        const V32 a_repaired = hn::Add(a, p[j]);
+        const V32 b_repaired = hn::Add(b, n[j]);
+        const V32 same = hn::Min(a, hn::IfThenElse(turned, b_repaired, b));
+        const V32 changed = hn::Min(a_repaired, hn::IfThenElse(turned, b, b_repaired));
+        values[2 * j] = hn::IfThenElse(odd[j], changed, same);
+        values[2 * j + 1] = hn::IfThenElse(odd[j], same, changed);
+    }
+    return sizes;
+}
+
+/// The best keys of N items, in the order of their places.
+HWY_INLINE V32 search_class(const int32_t* HWY_RESTRICT row, V32 bits) {
+    const D32 d;
+    V32 a[16];
+    V32 b[16];
+    V32 c[16];
+    V32 sizes = pair_keys<0>(row, bits, a);
+    sizes = hn::Add(sizes, pair_keys<1>(row, bits, b));
+    sizes = hn::Add(sizes, pair_keys<2>(row, bits, c));
+    V32 best = hn::Set(d, 0x7FFFFFFF);
+#pragma GCC unroll 8
+    for (size_t k = 0; k < kPairs; ++k) {
+        V32 even = hn::Min(hn::Add(a[0], b[2 * k]), hn::Add(a[1], b[2 * k + 1]));
+        V32 odd = hn::Min(hn::Add(a[0], b[2 * k + 1]), hn::Add(a[1], b[2 * k]));
+#pragma GCC unroll 8
+        for (size_t i = 1; i < kPairs; ++i) {
+            const size_t j = i ^ k;
+            even = hn::Min(even, hn::Min(hn::Add(a[2 * i], b[2 * j]), hn::Add(a[2 * i + 1], b[2 * j + 1])));
+            odd = hn::Min(odd, hn::Min(hn::Add(a[2 * i], b[2 * j + 1]), hn::Add(a[2 * i + 1], b[2 * j])));
+        }
+        best = hn::Min(best, hn::Min(hn::Add(even, c[2 * k]), hn::Add(odd, c[2 * k + 1])));
+    }
+    // const_0 - const_1 = Σ (2 |s_i| - 1) of the even half; half of it, in key units.
+    const V32 offset = hn::Sub(sizes, hn::Set(d, 12 * (kGridUnit << kKeyShift)));
+    return hn::Add(best, hn::And(hn::BroadcastSignBit(bits), offset));
+}
+
+/// Searches the first n items of a group.
+HWY_ATTR HWY_NOINLINE void search_group(Group& group, size_t n) {
+    const D32 d;
+    const size_t lanes = hn::Lanes(d);
+    for (size_t at = 0; at < n; at += lanes) {
+        const V32 bits = hn::Load(d, group.bits.data() + at);
+        hn::Store(search_class(group.s.data() + at * kDimension, bits), d, group.keys.data() + at);
+    }
+}
+
+HWY_ATTR HWY_NOINLINE void fill_group(const int32_t* HWY_RESTRICT residual, const Item* HWY_RESTRICT items,
+                                      size_t n, Group& group) {
+    for (size_t at = 0; at < n; ++at) {
+        store_item(residual, items[at], at, group);
+    }
+    const size_t lanes = hn::Lanes(D32());
+    for (size_t at = n; at % lanes != 0; ++at) {  // whole vectors: repeat the last
+        store_item(residual, items[n - 1], at, group);
+    }
+}
+
+}  // namespace
+}  // namespace kaiju::lattice::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // toggle

@@ -1,0 +1,62 @@
+#include "lattice/simd.h"
+
+#include <fmt/format.h>
+#include <hwy/targets.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <vector>
+
+#include "base/error.h"
+
+namespace kaiju::lattice {
+
+namespace {
+
+constexpr std::array<std::string_view, 4> kNames = {"scalar", "sse4", "avx2", "avx512"};
+
+}  // namespace
+
+std::string_view simd_name(Simd simd) {
+    return kNames[static_cast<size_t>(simd)];
+}
+
+std::span<const Simd> available_simd() {
+    static const std::vector<Simd> available = [] {
+        std::vector<Simd> found = {Simd::scalar};
+#if HWY_ARCH_X86 && !defined(HWY_COMPILE_ONLY_SCALAR)
+        const auto supported = hwy::SupportedTargets();
+        for (const auto& [simd, target] : {std::pair(Simd::sse4, HWY_SSE4), std::pair(Simd::avx2, HWY_AVX2),
+                                           std::pair(Simd::avx512, HWY_AVX3)}) {
+            if ((supported & target) != 0) {
+                found.push_back(simd);
+            }
+        }
+#endif
+        return found;
+    }();
+    return available;
+}
+
+Simd chosen_simd() {
+    const auto available = available_simd();
+    const char* forced = std::getenv("KAIJU_SIMD");
+    if (forced == nullptr || *forced == '\0') {
+        return available.back();
+    }
+    const auto named = std::find(kNames.begin(), kNames.end(), std::string_view(forced));
+    if (named == kNames.end()) {
+        throw Error(ErrorCode::usage,
+                    fmt::format("KAIJU_SIMD='{}': choose one of {}", forced, fmt::join(kNames, ", ")));
+    }
+    const auto simd = static_cast<Simd>(named - kNames.begin());
+    if (std::find(available.begin(), available.end(), simd) == available.end()) {
+        throw Error(ErrorCode::usage,
+                    fmt::format("KAIJU_SIMD={}: this processor or this build lacks it (strongest: {})",
+                                forced, simd_name(available.back())));
+    }
+    return simd;
+}
+
+}  // namespace kaiju::lattice
