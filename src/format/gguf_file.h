@@ -26,6 +26,7 @@ class GgufFile final : public ModelFile {
     [[nodiscard]] Bytes payload(size_t index) const override { return payloads_.at(index); }
     void release(size_t index) const override;
     [[nodiscard]] Bytes key_values() const override { return key_values_; }
+    [[nodiscard]] std::span<const MappedFile> mappings() const override { return files_; }
     [[nodiscard]] bool is_knot() const override { return false; }
 
   private:

@@ -9,6 +9,7 @@ namespace kaiju::format {
 namespace {
 
 constexpr uint32_t kVersion = 3;
+constexpr size_t kMaxName = 63;  // ggml's limit
 
 uint64_t padded(uint64_t size, uint64_t alignment) {
     return checked_add(size, alignment - 1, "the size of the file") / alignment * alignment;
@@ -93,6 +94,10 @@ GgufWriter::GgufWriter(const std::filesystem::path& path, const KeyValueWriter& 
             if (type == nullptr) {
                 throw Error(ErrorCode::bad_input,
                             fmt::format("type {} is not a GGML type, so no GGUF can hold it", tensor.type));
+            }
+            if (!is_plain_name(tensor.name, kMaxName)) {
+                throw Error(ErrorCode::bad_input,
+                            fmt::format("a GGUF holds names of at most {} characters", kMaxName));
             }
             if (tensor.nbytes != stock_payload_bytes(*type, tensor.shape)) {
                 throw Error(ErrorCode::bad_input,

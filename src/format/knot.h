@@ -72,6 +72,7 @@ class KnotFile final : public ModelFile {
     [[nodiscard]] Bytes payload(size_t index) const override;
     void release(size_t index) const override;
     [[nodiscard]] Bytes key_values() const override { return key_values_; }
+    [[nodiscard]] std::span<const MappedFile> mappings() const override { return {&file_, 1}; }
     [[nodiscard]] bool is_knot() const override { return true; }
 
     /// All entries, gguf_kv among them, in the order of the table.

@@ -23,6 +23,14 @@ std::unique_ptr<ModelFile> ModelFile::open(const std::filesystem::path& path) {
             : fmt::format("{}: neither a GGUF nor a knot (both begin with their name)", path.string()));
 }
 
+std::vector<std::filesystem::path> ModelFile::files() const {
+    std::vector<std::filesystem::path> paths;
+    for (const MappedFile& file : mappings()) {
+        paths.push_back(file.path());
+    }
+    return paths;
+}
+
 std::optional<size_t> ModelFile::find(std::string_view name) const {
     const std::span<const TensorInfo> list = tensors();
     for (size_t i = 0; i < list.size(); ++i) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/file.h"
 #include "format/tensor_info.h"
 
 namespace kaiju::format {
@@ -26,7 +27,7 @@ class ModelFile {
 
     [[nodiscard]] virtual const std::filesystem::path& path() const = 0;
     /// Every file the model is made of, in order: one, or the parts of a split GGUF.
-    [[nodiscard]] virtual std::vector<std::filesystem::path> files() const { return {path()}; }
+    [[nodiscard]] std::vector<std::filesystem::path> files() const;
     [[nodiscard]] virtual std::span<const TensorInfo> tensors() const = 0;
     [[nodiscard]] virtual Bytes payload(size_t index) const = 0;
     /// Lets the pages of a payload go (see MappedFile::release).
@@ -35,6 +36,8 @@ class ModelFile {
     /// A complete GGUF v3 file with no tensors that carries the model's key-values (hyper-parameters,
     /// tokenizer, chat template); empty where the file has none (a knot may come without).
     [[nodiscard]] virtual Bytes key_values() const = 0;
+    /// The same files, mapped.
+    [[nodiscard]] virtual std::span<const MappedFile> mappings() const = 0;
     /// True for a knot, false for a GGUF.
     [[nodiscard]] virtual bool is_knot() const = 0;
 
