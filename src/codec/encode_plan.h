@@ -3,7 +3,6 @@
 
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,34 +31,45 @@ struct EncodeOptions {
     std::vector<std::string> include;  ///< instead of the usual roles
     std::vector<std::string> exclude;
     std::vector<TypeRule> types;
+    std::string created_by;         ///< program and version, for the metadata
     int threads = 1;
     bool resume = false;
 };
 
-/// One entry of the file to be written, in file order.
-struct PlanEntry {
-    enum class Action { encode, quantise, copy, key_values };
-    Action action = Action::copy;
-    format::TensorInfo info;            ///< as it will be stored
-    std::optional<size_t> model_index;  ///< encode, quantise: where the weights are
-    std::optional<size_t> base_index;   ///< copy: where the bytes are
-    const std::vector<float>* importance = nullptr;  ///< mean squares, one a column; owned by the plan's imatrix
-    kaiju1::Layout layout;              ///< encode
+/// The sketch of the calibration text that an imatrix carries (docs/imatrix.md): lets the evaluation warn where texts
+/// overlap. Empty where the matrix was made by another program.
+struct Calibration {
+    std::string source;
+    std::vector<uint64_t> line_hashes;
 };
 
-/// Everything open and checked. Move-only: the entries point into the files.
+/// One entry of the file to be written, in file order.
+struct PlanEntry {
+    /// encode: a wire of this project; quantise: a stock type; both from the model's weights.
+    enum class Action { encode, quantise, copy, key_values };
+    Action action = Action::copy;
+    format::TensorInfo info{};          ///< as it will be stored
+    size_t source = 0;                  ///< index in the model (encode, quantise) or in the base (copy)
+    std::vector<float> importance{};    ///< encode, quantise: mean square of each input column
+    kaiju1::Layout layout{};            ///< encode
+};
+
+/// Everything open and checked.
 struct EncodePlan {
     EncodeOptions options;
-    std::unique_ptr<format::ModelFile> model;
-    std::unique_ptr<format::ModelFile> base;  ///< null where it is the model
-    format::Imatrix imatrix;
-    std::vector<PlanEntry> entries;
+    std::unique_ptr<format::ModelFile> model{};
+    std::unique_ptr<format::ModelFile> base{};  ///< null where it is the model
+    format::Imatrix imatrix{};
+    Calibration calibration{};
+    std::vector<PlanEntry> entries{};
 
     [[nodiscard]] const format::ModelFile& base_file() const { return base ? *base : *model; }
     /// Bits per weight of the tensors that are encoded (docs/evaluation.md).
     [[nodiscard]] double linear_bits() const;
     [[nodiscard]] uint64_t encoded_weights() const;
     [[nodiscard]] uint64_t all_weights() const;
+    /// The entries as a container lists them, in file order.
+    [[nodiscard]] std::vector<format::TensorInfo> infos() const;
     /// Payload bytes of all entries with their alignment; the file adds its table of contents and metadata.
     [[nodiscard]] uint64_t payload_bytes() const;
 };

@@ -33,7 +33,7 @@ Clamped store_with_sign(const lattice::Nearest& nearest, const float* y, bool fl
     stored.block.m = nearest.m;
     stored.block.flip = flip;
     stored.block.word = static_cast<uint16_t>(complement ? 4095 - nearest.word : nearest.word);
-    const uint32_t bits = lattice::golay_word(stored.block.word);
+    const uint32_t bits = lattice::kGolay[stored.block.word];
     const int sign = flip ? -1 : 1;
     for (size_t i = 0; i < kBlock; ++i) {
         const int base = nearest.m + 2 * static_cast<int>(bits >> i & 1);
@@ -99,9 +99,6 @@ void EncoderV1::encode_rows(const float* weights, size_t count, std::byte* recor
     std::vector<lattice::Nearest> nearest(count * n_blocks);
     for (size_t r = 0; r < count; ++r) {
         const float* const row = weights + r * layout_.cols;
-        if (!std::all_of(row, row + layout_.cols, [](float w) { return std::isfinite(w); })) {
-            throw Error(ErrorCode::bad_input, fmt::format("row {} of the piece has a weight that is not finite", r));
-        }
         encode_side_band(row, record + r * layout_.row_bytes(), stats[r]);
         choose_steps(row, record + r * layout_.row_bytes(), y.data() + r * n_blocks * kBlock, stats[r]);
     }

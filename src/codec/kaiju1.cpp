@@ -84,7 +84,7 @@ Block unpack(const uint8_t* code) {
 
 void decode_block(const uint8_t* code, int8_t* out) {
     const Head head = decode_head(code);
-    const uint32_t word = lattice::golay_word(head.word);
+    const uint32_t word = lattice::kGolay[head.word];
     const int sign = head.flip ? -1 : 1;
     for (size_t i = 0; i < kBlock; ++i) {
         const int z = kTrits[code[2 + i / kTritsPerByte]][i % kTritsPerByte];

@@ -69,4 +69,21 @@ std::optional<std::string> out_of_scope(const format::KeyValues& key_values,
     return std::nullopt;
 }
 
+bool is_linear_weight(std::string_view name) {
+    constexpr std::array<std::string_view, 6> kRoles = {"attn_q",   "attn_k", "attn_output",
+                                                        "ffn_gate", "ffn_up", "ffn_down"};
+    constexpr std::string_view kPrefix = "blk.";
+    constexpr std::string_view kSuffix = ".weight";
+    if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) {
+        return false;
+    }
+    name.remove_prefix(kPrefix.size());
+    const size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
+    if (digits == 0 || digits == name.size() || name[digits] != '.') {
+        return false;
+    }
+    name = name.substr(digits + 1, name.size() - digits - 1 - kSuffix.size());
+    return std::find(kRoles.begin(), kRoles.end(), name) != kRoles.end();
+}
+
 }  // namespace kaiju::codec

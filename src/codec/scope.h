@@ -2,7 +2,9 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "format/key_values.h"
 #include "format/model_file.h"
@@ -15,5 +17,9 @@ namespace kaiju::codec {
 /// Judged by hyper-parameters and tensor names first, so that architectures not yet known fall on the right side.
 [[nodiscard]] std::optional<std::string> out_of_scope(const format::KeyValues& key_values,
                                                       std::span<const format::TensorInfo> tensors);
+
+/// True for blk.N.{attn_q, attn_k, attn_output, ffn_gate, ffn_up, ffn_down}.weight: the matrices that are encoded
+/// unless the user says otherwise.
+[[nodiscard]] bool is_linear_weight(std::string_view name);
 
 }  // namespace kaiju::codec

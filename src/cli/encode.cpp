@@ -1,0 +1,161 @@
+// kaiju encode: a model, its importance matrix and a base become a knot.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "cli/command.h"
+#include "codec/encode_model.h"
+#include "codec/encode_plan.h"
+
+namespace kaiju::cli {
+
+namespace {
+
+using codec::EncodeOptions;
+using codec::EncodePlan;
+using codec::PlanEntry;
+using nlohmann::json;
+
+struct Options {
+    EncodeOptions encode;
+    std::vector<std::string> tensor_types;  ///< REGEX=TYPE, as given
+    bool dry_run = false;
+};
+
+codec::TypeRule parse_rule(const std::string& text) {
+    const size_t equals = text.rfind('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+        throw Error(ErrorCode::usage, fmt::format("--tensor-type {}: not of the form REGEX=TYPE", text));
+    }
+    std::string type = text.substr(equals + 1);
+    std::transform(type.begin(), type.end(), type.begin(), [](unsigned char c) { return std::toupper(c); });
+    return {text.substr(0, equals), type};
+}
+
+std::string_view action_name(PlanEntry::Action action) {
+    switch (action) {
+        case PlanEntry::Action::encode: return "encode";
+        case PlanEntry::Action::quantise: return "quantise";
+        case PlanEntry::Action::copy: return "copy";
+        case PlanEntry::Action::key_values: return "key-values";
+    }
+    return "";
+}
+
+double bits_per_weight(const PlanEntry& entry) {
+    return 8.0 * static_cast<double>(entry.info.nbytes) / static_cast<double>(entry.info.weights());
+}
+
+json plan_json(const EncodePlan& plan) {
+    json tensors = json::array();
+    for (const auto& entry : plan.entries) {
+        json row = {{"name", entry.info.name},
+                    {"action", action_name(entry.action)},
+                    {"type", entry.info.type},
+                    {"shape", entry.info.shape},
+                    {"bytes", entry.info.nbytes}};
+        if (entry.action != PlanEntry::Action::key_values) {
+            row["bits"] = bits_per_weight(entry);
+        }
+        tensors.push_back(row);
+    }
+    return {{"tensors", tensors},
+            {"payload_bytes", plan.payload_bytes()},
+            {"linear_bits", plan.linear_bits()},
+            {"file_bits", 8.0 * static_cast<double>(plan.payload_bytes()) / static_cast<double>(plan.all_weights())},
+            {"encoded_weights", plan.encoded_weights()},
+            {"weights", plan.all_weights()},
+            {"estimated_seconds", estimate_seconds(plan)},
+            {"estimated_memory_bytes", estimate_memory(plan)},
+            {"threads", plan.options.threads}};
+}
+
+void print_plan(Session& session, const EncodePlan& plan) {
+    const json answer = plan_json(plan);
+    if (session.json()) {
+        session.print(answer);
+        return;
+    }
+    std::string text = fmt::format("{:<40} {:<10} {:<8} {:>8} {:>14}\n", "tensor", "action", "type", "bits", "bytes");
+    for (const auto& row : answer.at("tensors")) {
+        const std::string bits = row.contains("bits") ? fmt::format("{:.3f}", row.at("bits").get<double>()) : "-";
+        text += fmt::format("{:<40} {:<10} {:<8} {:>8} {:>14}\n", row.at("name").get<std::string>(),
+                            row.at("action").get<std::string>(), row.at("type").get<std::string>(), bits,
+                            row.at("bytes").get<uint64_t>());
+    }
+    text += fmt::format("payloads {:.1f} MB, {:.3f} linear bits, {:.3f} file bits; about {:.0f} s on {} threads and {:.0f} "
+                        "MB of memory\n",
+                        answer.at("payload_bytes").get<double>() / 1e6, answer.at("linear_bits").get<double>(),
+                        answer.at("file_bits").get<double>(), answer.at("estimated_seconds").get<double>(),
+                        plan.options.threads, answer.at("estimated_memory_bytes").get<double>() / 1e6);
+    session.print(text);
+}
+
+int run(Session& session, const Options& given) {
+    EncodeOptions options = given.encode;
+    options.created_by = "kaiju " KAIJU_VERSION;
+    for (const auto& rule : given.tensor_types) {
+        options.types.push_back(parse_rule(rule));
+    }
+    const EncodePlan plan = codec::plan_encode(options);
+    if (given.dry_run) {
+        print_plan(session, plan);
+        return 0;
+    }
+    const codec::EncodeReport report = codec::encode_model(plan, session.monitor());
+    const json telemetry = codec::telemetry_json(plan, report);
+    if (!options.telemetry.empty()) {
+        write_new_file(options.telemetry, telemetry.dump(1) + "\n");
+    }
+    if (session.json()) {
+        json answer = telemetry.at("totals");
+        answer["out"] = options.out.string();
+        answer["resumed"] = report.resumed;
+        session.print(answer);
+    } else {
+        const json& totals = telemetry.at("totals");
+        session.print(fmt::format("{}: {} tensors encoded, {:.1f} MB, {:.3f} linear bits, {:.3f} file bits, relative "
+                                  "excess {:.4f}, {:.1f} s\n",
+                                  options.out.string(), report.tensors.size(),
+                                  static_cast<double>(report.file_bytes) / 1e6, report.linear_bits, report.file_bits,
+                                  totals.at("relative_excess").get<double>(), report.seconds));
+    }
+    return 0;
+}
+
+}  // namespace
+
+void add_encode(CLI::App& app, Session& session) {
+    auto options = std::make_shared<Options>();
+    EncodeOptions& encode = options->encode;
+    CLI::App* command = add_command(
+        app, session, "encode", "Compress a model to a knot",
+        "kaiju encode --model model-f16.gguf --imatrix model.imatrix.gguf --out model-kaiju1.knot",
+        [options](Session& current) { return run(current, *options); });
+    command->add_option("--model", encode.model, "Weights: a .gguf, best f16, bf16 or f32")
+        ->required()
+        ->type_name("FILE");
+    command->add_option("--imatrix", encode.imatrix, "Importance matrix, .gguf or .dat")->required()->type_name("FILE");
+    command->add_option("--base", encode.base, "Where unencoded tensors are copied from, .gguf or .knot (default: the model)")
+        ->type_name("FILE");
+    command->add_option("--out", encode.out, "The .knot to write; it must not exist")->required()->type_name("FILE");
+    command->add_option("--encoder", encode.encoder, "v1: one nearest-point search a block")->capture_default_str();
+    command->add_option("--decoder", encode.decoder, "Nearest-point search (see kaiju lattice nearest); the bytes do not depend on it");
+    command->add_option("--hi-frac", encode.hi_frac, "Part of the columns that the 8-bit side-band takes")
+        ->capture_default_str();
+    command->add_option("--include", encode.include, "Encode the matrices that match instead of the usual roles (several)")
+        ->type_name("REGEX");
+    command->add_option("--exclude", encode.exclude, "Copy what matches (several)")->type_name("REGEX");
+    command->add_option("--tensor-type", options->tensor_types, "KAIJU1, COPY or a stock type for what matches; the last match wins (several)")
+        ->type_name("REGEX=TYPE");
+    command->add_option("--telemetry", encode.telemetry, "Write what every tensor cost to this .json file")
+        ->type_name("FILE");
+    command->add_flag("--dry-run", options->dry_run, "Check everything, print the plan and write nothing");
+    command->add_flag("--resume", encode.resume, "Continue an encode that was cut short");
+    add_threads(*command, encode.threads);
+    add_json(*command, session);
+}
+
+}  // namespace kaiju::cli

@@ -1,0 +1,332 @@
+#include "codec/encode_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/checksum.h"
+#include "base/parallel.h"
+#include "codec/encode_journal.h"
+#include "codec/encode_tensor.h"
+#include "codec/provenance.h"
+#include "codec/stock.h"
+#include "codec/tensor_decoder.h"
+#include "format/knot_writer.h"
+#include "lattice/decoder.h"
+
+namespace kaiju::codec {
+
+using nlohmann::json;
+
+namespace {
+
+/// Finished payloads are flushed to disk, and then journalled, once this much has been written.
+constexpr uint64_t kFlushBytes = uint64_t{32} << 20;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+json entry_list(const EncodePlan& plan) {
+    json list = json::array();
+    for (const auto& entry : plan.entries) {
+        list.push_back({entry.info.name, entry.info.type, entry.info.shape, entry.info.nbytes});
+    }
+    return list;
+}
+
+/// The metadata of the knot: a function of inputs and settings alone, so that equal encodes give equal files.
+json metadata_of(const EncodePlan& plan, Monitor& monitor) {
+    const auto& options = plan.options;
+    json source = {{"model", source_json(plan.model->mappings(), monitor)}};
+    source["base"] = plan.base ? source_json(plan.base->mappings(), monitor) : source["model"];
+    const MappedFile imatrix(options.imatrix);
+    source["imatrix"] = source_json({&imatrix, 1}, monitor);
+    json metadata = {{"general", general_json(*plan.model)},
+                     {"source", source},
+                     {"kaiju",
+                      {{"encoder", "v1-legacy"},
+                       {"decoder", options.decoder},
+                       {"step_search", 1},
+                       {"hi_frac", options.hi_frac}}},
+                     {"created_by", options.created_by}};
+    if (!options.telemetry.empty()) {
+        metadata["telemetry"] = options.telemetry.filename().string();
+    }
+    if (!plan.calibration.line_hashes.empty()) {
+        metadata["calibration"] = {{"source", plan.calibration.source}, {"line_hashes", plan.calibration.line_hashes}};
+    }
+    return metadata;
+}
+
+/// What may not change between a run and the one that resumes it.
+json settings_of(const EncodePlan& plan, const json& metadata) {
+    json settings = {{"sources", metadata.at("source")}, {"created_by", metadata.at("created_by")}};
+    for (const auto& [key, value] : metadata.at("kaiju").items()) {
+        settings[key] = value;
+    }
+    settings["telemetry"] = metadata.value("telemetry", "");
+    const std::string entries = entry_list(plan).dump();
+    settings["tensors"] = sha256(std::as_bytes(std::span(entries)));
+    return settings;
+}
+
+/// The job itself: entry after entry into the part file, each noted in the journal once it is on disk.
+class Job {
+  public:
+    Job(const EncodePlan& plan, Monitor& monitor)
+        : plan_(plan),
+          monitor_(monitor),
+          metadata_(metadata_of(plan, monitor)),
+          decoder_(lattice::make_decoder(plan.options.decoder)),
+          writer_(plan.options.out, plan.infos(), OutputFile::OnAbandon::keep),
+          journal_(plan.options.out, settings_of(plan, metadata_)) {}
+
+    EncodeReport run() {
+        const auto start = std::chrono::steady_clock::now();
+        keep_finished();
+        monitor_.begin("encode", plan_.encoded_weights(), "weights");
+        for (size_t i = 0; i < plan_.entries.size(); ++i) {
+            if (const auto done = journal_.finished().find(i); done != journal_.finished().end()) {
+                report(i, done->second.report);
+                monitor_.advance(plan_.entries[i].action == PlanEntry::Action::encode ? weights_of(i) : 0);
+                continue;
+            }
+            monitor_.check_cancelled();
+            report(i, within("tensor " + plan_.entries[i].info.name, [&] { return write_entry(i); }));
+        }
+        flush();
+        writer_.finish(metadata_);
+        journal_.remove();
+        monitor_.end();
+        report_.file_bytes = writer_.file_length();
+        report_.linear_bits = plan_.linear_bits();
+        report_.file_bits = 8.0 * static_cast<double>(report_.file_bytes) / static_cast<double>(plan_.all_weights());
+        report_.seconds = seconds_since(start);
+        return std::move(report_);
+    }
+
+  private:
+    [[nodiscard]] uint64_t weights_of(size_t index) const { return plan_.entries[index].info.weights(); }
+
+    // What the journal promises is checked against the part file: an entry whose bytes are not those is made again.
+    void keep_finished() {
+        const auto promised = journal_.finished();
+        if (promised.empty()) {
+            return;
+        }
+        const MappedFile part(writer_.temporary());
+        for (const auto& [index, entry] : promised) {
+            const uint64_t nbytes = index < plan_.entries.size() ? plan_.entries[index].info.nbytes : 0;
+            const bool inside = nbytes > 0 && fits(writer_.offset(index), nbytes, part.bytes().size());
+            const Bytes payload = inside ? part.bytes().subspan(writer_.offset(index), nbytes) : Bytes{};
+            if (!inside || xxh3(payload) != entry.xxh3) {
+                monitor_.warn(fmt::format("entry {} of the part file is damaged: it is made again", index));
+                journal_.forget(index);
+            }
+            part.release(payload);
+        }
+        report_.resumed = journal_.finished().size();
+        monitor_.info(fmt::format("resuming: {} of {} entries are finished", report_.resumed, plan_.entries.size()));
+    }
+
+    TensorReport write_entry(size_t index) {
+        const auto start = std::chrono::steady_clock::now();
+        const PlanEntry& entry = plan_.entries[index];
+        TensorReport tensor{.name = entry.info.name,
+                            .type = entry.info.type,
+                            .rows = entry.info.rows(),
+                            .cols = entry.info.cols(),
+                            .nbytes = entry.info.nbytes,
+                            .stats = {}};
+        std::vector<std::byte> made;
+        Bytes payload;
+        switch (entry.action) {
+            case PlanEntry::Action::key_values:
+                payload = plan_.model->key_values().empty() ? plan_.base_file().key_values()
+                                                            : plan_.model->key_values();
+                break;
+            case PlanEntry::Action::copy:
+                payload = plan_.base_file().payload(entry.source);
+                break;
+            case PlanEntry::Action::encode:
+                made = encode(entry, tensor.stats);
+                payload = made;
+                break;
+            case PlanEntry::Action::quantise:
+                made = quantise(entry);
+                payload = made;
+                break;
+        }
+        writer_.write_payload(index, payload);
+        tensor.seconds = seconds_since(start);
+        journal_.add(index, {.xxh3 = xxh3(payload), .report = tensor});
+        unflushed_ += payload.size();
+        if (unflushed_ >= kFlushBytes) {
+            flush();
+        }
+        if (entry.action == PlanEntry::Action::copy) {
+            plan_.base_file().release(entry.source);
+        } else if (entry.action != PlanEntry::Action::key_values) {
+            plan_.model->release(entry.source);
+        }
+        return tensor;
+    }
+
+    std::vector<std::byte> encode(const PlanEntry& entry, EncodeStats& stats) const {
+        const auto weights = make_tensor_decoder(plan_.model->tensors()[entry.source], plan_.model->payload(entry.source));
+        const EncoderV1 encoder(entry.layout, entry.importance, *decoder_);
+        return encode_tensor(*weights, encoder, plan_.options.threads, monitor_, stats);
+    }
+
+    std::vector<std::byte> quantise(const PlanEntry& entry) const {
+        constexpr uint64_t kRows = 16;
+        const format::TensorInfo& source = plan_.model->tensors()[entry.source];
+        const auto weights = make_tensor_decoder(source, plan_.model->payload(entry.source));
+        const StockEncoder encoder(entry.info.type, !entry.importance.empty());
+        const uint64_t cols = source.cols();
+        const uint64_t row_bytes = entry.info.nbytes / source.rows();
+        std::vector<std::byte> payload(entry.info.nbytes);
+        parallel_for(source.rows(), kRows, plan_.options.threads, [&](size_t begin, size_t end) {
+            monitor_.check_cancelled();
+            std::vector<float> rows((end - begin) * cols);
+            weights->decode_rows(begin, end - begin, rows.data());
+            encoder.encode_rows(rows.data(), end - begin, cols, payload.data() + begin * row_bytes,
+                                entry.importance.empty() ? nullptr : entry.importance.data(), begin);
+        });
+        return payload;
+    }
+
+    void flush() {
+        writer_.sync();
+        journal_.flush();
+        unflushed_ = 0;
+    }
+
+    void report(size_t index, const TensorReport& tensor) {
+        if (plan_.entries[index].action == PlanEntry::Action::encode) {
+            report_.tensors.push_back(tensor);
+        }
+    }
+
+    const EncodePlan& plan_;
+    Monitor& monitor_;
+    json metadata_;
+    std::unique_ptr<lattice::Decoder> decoder_;
+    format::KnotWriter writer_;
+    EncodeJournal journal_;
+    EncodeReport report_;
+    uint64_t unflushed_ = 0;
+};
+
+void require_no_part(const EncodeOptions& options) {
+    auto part = options.out;
+    part += ".part";
+    if (!options.resume && std::filesystem::exists(part)) {
+        throw Error(ErrorCode::output_exists,
+                    fmt::format("{}: an unfinished encode is there: continue it with --resume, or delete it and {}",
+                                part.string(), EncodeJournal::path_of(options.out).string()));
+    }
+}
+
+const PlanEntry& largest_encode(const EncodePlan& plan) {
+    return *std::max_element(plan.entries.begin(), plan.entries.end(), [](const PlanEntry& a, const PlanEntry& b) {
+        const auto size = [](const PlanEntry& e) { return e.action == PlanEntry::Action::encode ? e.info.weights() : 0; };
+        return size(a) < size(b);
+    });
+}
+
+}  // namespace
+
+EncodeReport encode_model(const EncodePlan& plan, Monitor& monitor) {
+    require_no_part(plan.options);
+    Job job(plan, monitor);
+    try {
+        return job.run();
+    } catch (Error& error) {
+        if (error.code() == ErrorCode::interrupted) {
+            throw Error(ErrorCode::interrupted,
+                        fmt::format("interrupted: what is finished is kept in {}.part; continue with --resume",
+                                    plan.options.out.string()));
+        }
+        throw;
+    }
+}
+
+double estimate_seconds(const EncodePlan& plan) {
+    const PlanEntry& entry = largest_encode(plan);
+    const auto decoder = lattice::make_decoder(plan.options.decoder);
+    const EncoderV1 encoder(entry.layout, entry.importance, *decoder);
+    const auto weights = make_tensor_decoder(plan.model->tensors()[entry.source], plan.model->payload(entry.source));
+    const uint64_t rows = std::min<uint64_t>(entry.layout.rows, 2 * rows_per_piece(entry.layout));
+    std::vector<float> piece(rows * entry.layout.cols);
+    std::vector<std::byte> records(rows * entry.layout.row_bytes());
+    std::vector<EncodeStats> stats(rows);
+    const auto start = std::chrono::steady_clock::now();
+    weights->decode_rows(0, rows, piece.data());
+    encoder.encode_rows(piece.data(), rows, records.data(), stats.data());
+    return seconds_since(start) / static_cast<double>(piece.size()) * static_cast<double>(plan.encoded_weights()) /
+           plan.options.threads;
+}
+
+uint64_t estimate_memory(const EncodePlan& plan) {
+    uint64_t largest = 0;
+    for (const auto& entry : plan.entries) {
+        if (entry.action == PlanEntry::Action::encode || entry.action == PlanEntry::Action::quantise) {
+            const uint64_t mapped = plan.model->tensors()[entry.source].nbytes;
+            const uint64_t in_flight = bytes_per_thread(entry.layout) * static_cast<uint64_t>(plan.options.threads);
+            largest = std::max(largest, entry.info.nbytes + mapped + in_flight);
+        } else {
+            largest = std::max(largest, entry.info.nbytes);
+        }
+    }
+    return largest;
+}
+
+json telemetry_json(const EncodePlan& plan, const EncodeReport& report) {
+    const auto stats_json = [](const EncodeStats& stats) {
+        const double blocks = std::max<double>(1, static_cast<double>(stats.blocks));
+        return json{{"diagonal_excess", stats.diagonal_excess},
+                    {"relative_excess", stats.diagonal_energy > 0 ? stats.diagonal_excess / stats.diagonal_energy : 0},
+                    {"blocks", stats.blocks},
+                    {"clamp_rate", static_cast<double>(stats.clamped_blocks) / blocks},
+                    {"clamped_trits", stats.clamped_trits},
+                    {"multipliers", stats.multipliers}};
+    };
+    json tensors = json::array();
+    EncodeStats total;
+    uint64_t bytes = 0;
+    for (const auto& tensor : report.tensors) {
+        json row = stats_json(tensor.stats);
+        row["name"] = tensor.name;
+        row["type"] = tensor.type;
+        row["rows"] = tensor.rows;
+        row["cols"] = tensor.cols;
+        row["bytes"] = tensor.nbytes;
+        row["bits"] = 8.0 * static_cast<double>(tensor.nbytes) / static_cast<double>(tensor.rows * tensor.cols);
+        row["seconds"] = tensor.seconds;
+        tensors.push_back(row);
+        total += tensor.stats;
+        bytes += tensor.nbytes;
+    }
+    json totals = stats_json(total);
+    totals["tensors"] = report.tensors.size();
+    totals["weights"] = plan.encoded_weights();
+    totals["bytes"] = bytes;
+    totals["linear_bits"] = report.linear_bits;
+    totals["file_bytes"] = report.file_bytes;
+    totals["file_bits"] = report.file_bits;
+    totals["seconds"] = report.seconds;
+    return {{"encoder", "v1-legacy"},
+            {"decoder", plan.options.decoder},
+            {"hi_frac", plan.options.hi_frac},
+            {"threads", plan.options.threads},
+            {"created_by", plan.options.created_by},
+            {"tensors", tensors},
+            {"totals", totals}};
+}
+
+}  // namespace kaiju::codec

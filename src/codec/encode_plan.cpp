@@ -1,0 +1,290 @@
+#include "codec/encode_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <regex>
+#include <set>
+
+#include "codec/scope.h"
+#include "codec/stock.h"
+#include "codec/tensor_decoder.h"
+#include "format/key_values.h"
+#include "format/knot_writer.h"
+#include "lattice/decoder.h"
+
+namespace kaiju::codec {
+
+namespace {
+
+using format::TensorInfo;
+
+constexpr std::string_view kCopy = "COPY";
+constexpr std::string_view kKaiju1 = "KAIJU1";
+
+std::regex compile(const std::string& pattern) {
+    try {
+        return std::regex(pattern, std::regex::ECMAScript | std::regex::optimize);
+    } catch (const std::regex_error& error) {
+        throw Error(ErrorCode::usage, fmt::format("\"{}\" is not a regular expression: {}", pattern, error.what()));
+    }
+}
+
+/// Which type each tensor is to get, from the command line's patterns.
+class Selection {
+  public:
+    explicit Selection(const EncodeOptions& options) {
+        for (const auto& pattern : options.include) {
+            include_.push_back(compile(pattern));
+        }
+        for (const auto& pattern : options.exclude) {
+            exclude_.push_back(compile(pattern));
+        }
+        for (const auto& rule : options.types) {
+            if (rule.type != kCopy && rule.type != kKaiju1) {
+                (void)StockEncoder(rule.type, true);  // throws on a type that cannot be made
+            }
+            rules_.emplace_back(compile(rule.pattern), rule.type);
+        }
+    }
+
+    /// KAIJU1, COPY or a stock type.
+    [[nodiscard]] std::string type_of(const TensorInfo& tensor) const {
+        const auto matches = [&](const std::regex& regex) { return std::regex_search(tensor.name, regex); };
+        for (auto rule = rules_.rbegin(); rule != rules_.rend(); ++rule) {
+            if (matches(rule->first)) {
+                return rule->second;
+            }
+        }
+        const bool wanted = include_.empty() ? is_linear_weight(tensor.name)
+                                             : std::any_of(include_.begin(), include_.end(), matches);
+        const bool encode = wanted && !std::any_of(exclude_.begin(), exclude_.end(), matches);
+        return std::string(encode ? kKaiju1 : kCopy);
+    }
+
+  private:
+    std::vector<std::regex> include_;
+    std::vector<std::regex> exclude_;
+    std::vector<std::pair<std::regex, std::string>> rules_;
+};
+
+[[noreturn]] void refuse(ErrorCode code, std::string_view tensor, std::string_view why) {
+    throw Error(code, fmt::format("tensor {}: {}", tensor, why));
+}
+
+std::string shape_text(const TensorInfo& tensor) {
+    return fmt::format("{}", fmt::join(tensor.shape, " x "));
+}
+
+size_t find_in_model(const EncodePlan& plan, const TensorInfo& wanted) {
+    const auto index = plan.model->find(wanted.name);
+    if (!index) {
+        refuse(ErrorCode::missing, wanted.name,
+               fmt::format("the base has it, the model {} does not: they are not the same model",
+                           plan.model->path().string()));
+    }
+    const TensorInfo& found = plan.model->tensors()[*index];
+    if (found.shape != wanted.shape) {
+        refuse(ErrorCode::bad_input, wanted.name,
+               fmt::format("{} in the model, {} in the base: they are not the same model", shape_text(found),
+                           shape_text(wanted)));
+    }
+    if (is_kaiju_type(found.type)) {
+        refuse(ErrorCode::bad_input, wanted.name,
+               fmt::format("the model has it as {} already: encode from an f16, bf16, f32 or stock file", found.type));
+    }
+    return *index;
+}
+
+std::vector<float> checked_importance(const EncodePlan& plan, const TensorInfo& tensor) {
+    const std::string file = plan.options.imatrix.string();
+    const auto* entry = plan.imatrix.find(tensor.name);
+    if (entry == nullptr) {
+        refuse(ErrorCode::missing, tensor.name,
+               fmt::format("{} has no entry for it: make the matrix from this model (kaiju imatrix), or leave the tensor "
+                           "out with --exclude",
+                           file));
+    }
+    if (entry->sum_of_squares.size() != tensor.cols()) {
+        refuse(ErrorCode::bad_input, tensor.name,
+               fmt::format("{} has {} entries, the tensor has {} columns: the matrix belongs to another model", file,
+                           entry->sum_of_squares.size(), tensor.cols()));
+    }
+    auto mean = entry->mean_squares();
+    if (!std::all_of(mean.begin(), mean.end(), [](float h) { return std::isfinite(h) && h >= 0; })) {
+        refuse(ErrorCode::bad_input, tensor.name,
+               fmt::format("{} has importance that is negative, NaN or infinite: make it again", file));
+    }
+    if (std::all_of(mean.begin(), mean.end(), [](float h) { return h == 0; })) {
+        refuse(ErrorCode::bad_input, tensor.name,
+               fmt::format("all of its importance in {} is zero: no calibration token reached it; use more text, or "
+                           "leave the tensor out with --exclude",
+                           file));
+    }
+    return mean;
+}
+
+PlanEntry plan_tensor(const EncodePlan& plan, size_t base_index, const std::string& type) {
+    const TensorInfo& tensor = plan.base_file().tensors()[base_index];
+    PlanEntry entry{.info = tensor};
+    entry.source = base_index;
+    if (type == kCopy) {
+        return entry;
+    }
+    if (tensor.shape.size() != 2) {
+        refuse(ErrorCode::bad_input, tensor.name,
+               fmt::format("{} has {} dimension(s): only matrices can be {}", shape_text(tensor), tensor.shape.size(),
+                           type));
+    }
+    entry.source = find_in_model(plan, tensor);
+    entry.info.type = type;
+    if (type == kKaiju1) {
+        entry.action = PlanEntry::Action::encode;
+        entry.importance = checked_importance(plan, tensor);
+        entry.layout = kaiju1::Layout::for_matrix(tensor.rows(), tensor.cols(), plan.options.hi_frac);
+        entry.info.nbytes = entry.layout.payload_bytes();
+    } else {
+        entry.action = PlanEntry::Action::quantise;
+        if (plan.imatrix.find(tensor.name) != nullptr) {
+            entry.importance = checked_importance(plan, tensor);
+        }
+        entry.info = StockEncoder(type, !entry.importance.empty()).describe(entry.info);
+    }
+    return entry;
+}
+
+void check_same_vocabulary(const EncodePlan& plan) {
+    if (!plan.base) {
+        return;
+    }
+    const format::KeyValues model(plan.model->key_values());
+    const format::KeyValues base(plan.base->key_values());
+    constexpr std::string_view kTokens = "tokenizer.ggml.tokens";
+    const auto ours = model.find_strings(kTokens);
+    const auto theirs = base.find_strings(kTokens);
+    if (ours && theirs && *ours != *theirs) {
+        throw Error(ErrorCode::bad_input,
+                    fmt::format("{} and {} have different vocabularies ({} and {} tokens): the base belongs to another "
+                                "model",
+                                plan.model->path().string(), plan.base->path().string(), ours->size(), theirs->size()));
+    }
+}
+
+void check_scope(const EncodePlan& plan) {
+    const Bytes bytes = plan.model->key_values();
+    const format::KeyValues key_values(bytes);
+    if (const auto reason = out_of_scope(key_values, plan.model->tensors())) {
+        throw Error(ErrorCode::bad_input, fmt::format("{}: {}", plan.model->path().string(), *reason));
+    }
+}
+
+// A tensor of the usual roles that only the model has would silently be dropped from the file.
+void check_base_is_complete(const EncodePlan& plan) {
+    for (const auto& tensor : plan.model->tensors()) {
+        if (!plan.base_file().find(tensor.name)) {
+            refuse(ErrorCode::missing, tensor.name,
+                   fmt::format("the model has it, the base {} does not: they are not the same model",
+                               plan.base_file().path().string()));
+        }
+    }
+}
+
+void check_disk(const EncodePlan& plan) {
+    const auto folder = plan.options.out.has_parent_path() ? plan.options.out.parent_path() : ".";
+    std::error_code error;
+    const auto space = std::filesystem::space(folder, error);
+    if (error) {
+        throw Error(ErrorCode::missing,
+                    fmt::format("{}: cannot be written to: {}", folder.string(), error.message()));
+    }
+    auto part = plan.options.out;
+    part += ".part";
+    const auto there = std::filesystem::file_size(part, error);
+    const uint64_t reserved = error ? 0 : there;
+    if (plan.payload_bytes() > space.available + reserved) {
+        throw Error(ErrorCode::io, fmt::format("{}: the output needs {:.1f} MB, {:.1f} MB are free", folder.string(),
+                                               static_cast<double>(plan.payload_bytes()) / 1e6,
+                                               static_cast<double>(space.available) / 1e6));
+    }
+}
+
+}  // namespace
+
+double EncodePlan::linear_bits() const {
+    uint64_t bytes = 0;
+    for (const auto& entry : entries) {
+        bytes += entry.action == PlanEntry::Action::encode ? entry.info.nbytes : 0;
+    }
+    return encoded_weights() == 0 ? 0 : 8.0 * static_cast<double>(bytes) / static_cast<double>(encoded_weights());
+}
+
+uint64_t EncodePlan::encoded_weights() const {
+    uint64_t weights = 0;
+    for (const auto& entry : entries) {
+        weights += entry.action == PlanEntry::Action::encode ? entry.info.weights() : 0;
+    }
+    return weights;
+}
+
+uint64_t EncodePlan::all_weights() const {
+    uint64_t weights = 0;
+    for (const auto& entry : entries) {
+        weights += entry.action == PlanEntry::Action::key_values ? 0 : entry.info.weights();
+    }
+    return weights;
+}
+
+uint64_t EncodePlan::payload_bytes() const {
+    return format::KnotWriter::plan(infos()).back();
+}
+
+std::vector<TensorInfo> EncodePlan::infos() const {
+    std::vector<TensorInfo> all;
+    for (const auto& entry : entries) {
+        all.push_back(entry.info);
+    }
+    return all;
+}
+
+EncodePlan plan_encode(const EncodeOptions& options) {
+    require_absent(options.out);
+    if (!options.telemetry.empty()) {
+        require_absent(options.telemetry);
+    }
+    if (options.encoder != "v1") {
+        throw Error(ErrorCode::usage, fmt::format("encoder \"{}\" is not known; v1 is", options.encoder));
+    }
+    EncodePlan plan{.options = options};
+    if (plan.options.decoder.empty()) {
+        plan.options.decoder = lattice::decoder_names().front();
+    }
+    (void)lattice::make_decoder(plan.options.decoder);
+    const Selection selection(options);
+    plan.model = format::ModelFile::open(options.model);
+    if (!options.base.empty() && options.base != options.model) {
+        plan.base = format::ModelFile::open(options.base);
+    }
+    check_scope(plan);
+    plan.imatrix = format::read_imatrix(options.imatrix);
+    check_base_is_complete(plan);
+    check_same_vocabulary(plan);
+
+    const Bytes key_values = plan.model->key_values().empty() ? plan.base_file().key_values() : plan.model->key_values();
+    if (!key_values.empty()) {
+        plan.entries.push_back({.action = PlanEntry::Action::key_values, .info = format::key_values_entry(key_values)});
+    }
+    const auto tensors = plan.base_file().tensors();
+    for (size_t i = 0; i < tensors.size(); ++i) {
+        plan.entries.push_back(plan_tensor(plan, i, selection.type_of(tensors[i])));
+    }
+    if (plan.encoded_weights() == 0) {
+        throw Error(ErrorCode::usage,
+                    fmt::format("{}: no tensor is left to encode: check --include, --exclude and --tensor-type",
+                                options.model.string()));
+    }
+    check_disk(plan);
+    return plan;
+}
+
+}  // namespace kaiju::codec

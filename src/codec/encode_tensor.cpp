@@ -1,0 +1,59 @@
+#include "codec/encode_tensor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/parallel.h"
+
+namespace kaiju::codec {
+
+namespace {
+
+constexpr size_t kBlocksPerPiece = 1024;
+
+void require_finite(const float* weights, size_t first_row, size_t rows, size_t cols) {
+    const float* const end = weights + rows * cols;
+    const float* const bad = std::find_if(weights, end, [](float w) { return !std::isfinite(w); });
+    if (bad != end) {
+        const auto at = static_cast<size_t>(bad - weights);
+        throw Error(ErrorCode::bad_input, fmt::format("weight in row {}, column {} is {}: the source is damaged",
+                                                      first_row + at / cols, at % cols, *bad));
+    }
+}
+
+}  // namespace
+
+size_t rows_per_piece(const kaiju1::Layout& layout) {
+    return std::max<size_t>(1, kBlocksPerPiece / std::max<size_t>(1, layout.n_blocks));
+}
+
+uint64_t bytes_per_thread(const kaiju1::Layout& layout) {
+    const uint64_t rows = std::min<uint64_t>(rows_per_piece(layout), layout.rows);
+    return rows * (layout.cols * 2 * sizeof(float) + layout.n_blocks * sizeof(lattice::Nearest));
+}
+
+std::vector<std::byte> encode_tensor(const TensorDecoder& weights, const EncoderV1& encoder, int threads,
+                                     Monitor& monitor, EncodeStats& stats) {
+    const kaiju1::Layout& layout = encoder.layout();
+    std::vector<std::byte> payload = encoder.head();
+    const size_t rows_at = payload.size();
+    payload.resize(layout.payload_bytes());
+    std::vector<EncodeStats> row_stats(layout.rows);
+    parallel_for(layout.rows, rows_per_piece(layout), threads, [&](size_t begin, size_t end) {
+        monitor.check_cancelled();
+        std::vector<float> piece((end - begin) * layout.cols);
+        weights.decode_rows(begin, end - begin, piece.data());
+        require_finite(piece.data(), begin, end - begin, layout.cols);
+        encoder.encode_rows(piece.data(), end - begin, payload.data() + rows_at + begin * layout.row_bytes(),
+                            row_stats.data() + begin);
+        monitor.advance(piece.size());
+    });
+    for (const EncodeStats& row : row_stats) {  // in row order: floating-point sums depend on it
+        stats += row;
+    }
+    return payload;
+}
+
+}  // namespace kaiju::codec
