@@ -12,6 +12,7 @@
 #include <span>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "cli/progress.h"
@@ -132,7 +133,12 @@ int parse_and_run(ProgramSession& session, CLI::App& app, int argc, char** argv)
                         [](const char* one) { return std::string_view(one) == "--json"; })) {
             session.choose_json();
         }
-        return report(session, ErrorCode::usage, fmt::format("{} (see --help)", error.what()));
+        // A word that is no command is an argument nobody takes, and CLI11 first misses the command.
+        const std::vector<std::string> unknown = app.remaining();
+        const bool no_such = app.get_subcommands().empty() && !unknown.empty();
+        return report(session, ErrorCode::usage,
+                      no_such ? fmt::format("no command named '{}' (see kaiju --help)", unknown.front())
+                              : fmt::format("{} (see --help)", error.what()));
     }
     return session.run_chosen();
 }

@@ -1,0 +1,87 @@
+"""Every exit code of docs/exit-codes.md that can be provoked, and that errors say what and where."""
+import json
+import unittest
+
+from support import GOLDEN, KaijuTest
+
+
+class ExitCodes(KaijuTest):
+    def fails(self, code, name, *arguments, says=(), **rest):
+        done = self.kaiju(*arguments, code=code, **rest)
+        self.assertEqual(done.stdout, "")
+        self.assertTrue(done.stderr.startswith("kaiju: "), done.stderr)
+        for word in says:
+            self.assertIn(word, done.stderr)
+        error = json.loads(self.kaiju(*arguments, "--json", code=code, **rest).stdout)["error"]
+        self.assertEqual((error["code"], error["name"]), (code, name))
+        self.assertTrue(error["message"])
+
+    def test_no_command_and_unknown_command(self):
+        self.assertEqual(self.kaiju(code=2).stdout, "")
+        self.fails(2, "usage", "transmogrify", says=["transmogrify"])
+
+    def test_unknown_option_and_missing_argument(self):
+        self.fails(2, "usage", "knot", "info", "x.knot", "--frobnicate", says=["--frobnicate"])
+        self.fails(2, "usage", "encode", "--imatrix", "i.gguf", says=["--model"])
+        self.fails(2, "usage", "encode", "--model", "m.gguf", "--imatrix", "i.gguf", "--out", "o", "--threads", "many",
+                   says=["--threads"])
+
+    def test_unknown_decoder(self):
+        self.assertIn("psychic", self.kaiju("lattice", "nearest", "--decoder", "psychic", code=2, stdin="").stderr)
+
+    def test_unknown_instruction_set(self):
+        done = self.kaiju("lattice", "nearest", code=2, stdin='{"y":[' + ",".join("0" * 24) + "]}\n", KAIJU_SIMD="abacus")
+        self.assertIn("abacus", done.stderr)
+
+    def test_missing_files(self):
+        self.fails(5, "missing", "knot", "info", "nowhere.knot", says=["nowhere.knot"])
+        self.fails(5, "missing", "ppl", "--model", "nowhere.gguf", "--text", "nowhere.txt", says=["nowhere"])
+        self.fails(5, "missing", "f16", "--model", "nowhere.gguf", "--out", "out.gguf", says=["nowhere.gguf"])
+
+    def test_bad_knots_are_refused_with_their_name(self):
+        bad = sorted(GOLDEN.glob("bad/*.knot"))
+        self.assertGreater(len(bad), 30)
+        for path in bad:
+            with self.subTest(path.name):
+                self.fails(3, "bad_input", "knot", "verify", path, says=[path.name])
+
+    def test_bad_points(self):
+        for line in ("nonsense\n", '{"y":[1]}\n', '{"y":[' + ",".join(["1e9"] * 24) + "]}\n"):
+            self.assertIn("line 1", self.kaiju("lattice", "nearest", code=3, stdin=line).stderr)
+
+    def test_a_good_knot_is_fine(self):
+        self.kaiju("knot", "verify", GOLDEN / "tiny.knot")
+
+    def test_outputs_are_never_overwritten(self):
+        self.encoded()
+        commands = [
+            ("f16", "--model", "model.gguf", "--out"),
+            ("imatrix", "--model", "model.gguf", "--text", "calibration.txt", "--ctx", 128, "--out"),
+            ("encode", "--model", "model.gguf", "--imatrix", "importance.gguf", "--out"),
+            ("knot", "from-gguf", "model.gguf", "--out"),
+            ("knot", "to-gguf", "model.knot", "--out"),
+            ("gate", "mint", "--model", "model.gguf", "--prompt", "the quick", "--id", "tiny", "--min-margin", 0, "--out"),
+        ]
+        for command in commands:
+            with self.subTest(command[:2]):
+                (self.folder / "taken").write_text("mine")
+                self.fails(4, "output_exists", *command, "taken", says=["taken"])
+                self.assertEqual((self.folder / "taken").read_text(), "mine")
+
+    def test_a_gate_that_says_no_is_1(self):
+        self.encoded()
+        self.kaiju("gate", "mint", "--model", "model.gguf", "--prompt", "the quick", "--id", "tiny", "--min-margin", 0,
+                   "--out", "qspec.json")
+        qspec = json.loads((self.folder / "qspec.json").read_text())
+        qspec["expect_token"], qspec["reject_token"] = qspec["reject_token"], qspec["expect_token"]
+        (self.folder / "wrong.json").write_text(json.dumps(qspec))
+        self.assertIs(self.answer("gate", "run", "--qspec", "qspec.json", "--model", "model.gguf")["pass"], True)
+        self.assertIs(self.answer("gate", "run", "--qspec", "wrong.json", "--model", "model.gguf", code=1)["pass"], False)
+
+    def test_output_folder_that_cannot_be_written(self):
+        self.tiny_model()
+        (self.folder / "file").write_text("")
+        self.kaiju("f16", "--model", "model.gguf", "--out", "file/out.gguf", code=7)
+
+
+unittest.main()
