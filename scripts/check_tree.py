@@ -10,6 +10,7 @@ NOT_READ = re.compile(r"(^tests/golden/|^fuzz/corpus/|^LICENSE$|\.jsonl?$)")
 TOP = "src|tests|bench|docs|include|scripts|fuzz|cmake|tools"
 NAMED = re.compile(rf"`((?:{TOP})/[A-Za-z0-9_./-]+)`")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
+PAGE = re.compile(r"\b(docs/[a-z0-9/-]+\.md)\b")
 ADD_COMMAND = re.compile(r'add_(?:command|group)\(app,\s*(?:session,\s*)?"([a-z0-9-]+)"')
 
 faults = []
@@ -33,6 +34,10 @@ for name in names:
             for target in LINK.findall(text):
                 if "://" not in target and not (path.parent / target).exists():
                     faults.append(f"{name}: links to {target}, which is not there")
+        if path.suffix in (".h", ".cpp", ".py", ".sh"):
+            for target in PAGE.findall(text):
+                if not os.path.exists(target):
+                    faults.append(f"{name}: refers to {target}, which is not there")
         if name.startswith("src/cli/"):
             for command in ADD_COMMAND.findall(text):
                 if command not in pages:
