@@ -18,14 +18,20 @@ constexpr double kLimit = 0x1p20;
 constexpr size_t kChunk = 256;
 constexpr std::array<std::string_view, 3> kNames = {"fast", "pruned", "exhaustive"};
 
-/// y = shift + residual / 2^16, the shift a multiple of 8. Every step is exact: y/8 and the product are
-/// scalings by powers of two, and y - shift is a multiple of y's last place no larger than 4. Only the last
-/// rounding rounds, half to even; the shift is even in grid steps, so it rounds as y itself would.
+/// y = shift + residual / 2^16. Every step is exact: y / 8 and the product are scalings by powers of two, and
+/// y - shift is a multiple of y's last place no larger than 4. Only the last rounding rounds, half to even;
+/// the shift is even in grid steps, so it rounds as y itself would.
 template <typename Real>
-void to_grid(Real y, int32_t& residual, int32_t& shift) {
-    const Real eights = std::nearbyint(y * Real{0.125});
-    shift = 8 * static_cast<int32_t>(eights);
-    residual = static_cast<int32_t>(std::nearbyint((y - Real{8} * eights) * Real{kGridUnit}));
+bool values_to_grid(std::span<const Real> y, int32_t* residual, int32_t* shift) {
+    for (size_t i = 0; i < y.size(); ++i) {
+        if (!(std::fabs(y[i]) <= Real{kLimit})) {  // also NaN
+            return false;
+        }
+        const Real eights = std::nearbyint(y[i] * Real{0.125});
+        shift[i] = 8 * static_cast<int32_t>(eights);
+        residual[i] = static_cast<int32_t>(std::nearbyint((y[i] - Real{8} * eights) * Real{kGridUnit}));
+    }
+    return true;
 }
 
 template <typename Real>
@@ -52,23 +58,19 @@ void Decoder::nearest_of(std::span<const Real> y, std::span<Nearest> out) const 
         const size_t points = std::min(kChunk, out.size() - begin);
         const size_t values = points * kDimension;
         const auto in = y.subspan(begin * kDimension, values);
-        bool fine = true;
-        for (const Real v : in) {
-            fine &= std::fabs(v) <= Real{kLimit};  // false for NaN
-        }
-        if (!fine) {
+        if (!to_grid(in, residual.data(), shift.data())) {
             refuse(in, begin);
         }
-        for (size_t i = 0; i < values; ++i) {
-            to_grid(in[i], residual[i], shift[i]);
-        }
-        search(std::span(residual).first(values), out.subspan(begin, points));
-        for (size_t p = 0; p < points; ++p) {
-            for (size_t i = 0; i < kDimension; ++i) {
-                out[begin + p].x[i] += shift[p * kDimension + i];
-            }
-        }
+        search(residual.data(), shift.data(), out.subspan(begin, points));
     }
+}
+
+bool Decoder::to_grid(std::span<const float> y, int32_t* residual, int32_t* shift) const {
+    return values_to_grid(y, residual, shift);
+}
+
+bool Decoder::to_grid(std::span<const double> y, int32_t* residual, int32_t* shift) const {
+    return values_to_grid(y, residual, shift);
 }
 
 void Decoder::nearest(std::span<const float> y, std::span<Nearest> out) const {

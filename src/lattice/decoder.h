@@ -41,9 +41,14 @@ class Decoder {
     [[nodiscard]] virtual std::string_view simd() const { return "scalar"; }
 
   protected:
-    /// Nearest points of n points on the grid modulo 8: y holds 24 n values, each in [-4, 4] units of 2^16
-    /// steps. The caller has checked the input and moves the answers back to where the points were.
-    virtual void search(std::span<const int32_t> y, std::span<Nearest> out) const = 0;
+    /// Values as shift + residual / 2^16, the shift a multiple of 8 and the residual within [-4, 4] units of
+    /// 2^16 steps. False if a value is not finite or beyond 2^20; the outputs are then meaningless.
+    virtual bool to_grid(std::span<const float> y, int32_t* residual, int32_t* shift) const;
+    virtual bool to_grid(std::span<const double> y, int32_t* residual, int32_t* shift) const;
+    /// Nearest points of n = out.size() points, as residuals and shifts of 24 n values (8 Z^24 is a
+    /// sublattice that keeps cosets and ties, so the residuals are searched and the answers moved by the
+    /// shifts).
+    virtual void search(const int32_t* residual, const int32_t* shift, std::span<Nearest> out) const = 0;
 
   private:
     template <typename Real>

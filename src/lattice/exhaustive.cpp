@@ -86,10 +86,13 @@ class Exhaustive final : public Decoder {
     [[nodiscard]] std::string_view name() const override { return "exhaustive"; }
 
   protected:
-    void search(std::span<const int32_t> y, std::span<Nearest> out) const override {
+    void search(const int32_t* residual, const int32_t* shift, std::span<Nearest> out) const override {
         for (size_t p = 0; p < out.size(); ++p) {
-            const GridPoint point = y.subspan(p * kDimension).first<kDimension>();
+            const GridPoint point(residual + p * kDimension, kDimension);
             nearest_in_coset(point, best_coset(point), out[p]);
+            for (size_t i = 0; i < kDimension; ++i) {
+                out[p].x[i] += shift[p * kDimension + i];
+            }
         }
     }
 };

@@ -18,10 +18,17 @@
 
 #include "lattice/fast_bounds-inl.h"
 #include "lattice/fast_items-inl.h"
+#include "lattice/fast_points-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kaiju::lattice::HWY_NAMESPACE {
 namespace {
+
+/// The instruction set that this copy of the kernels is compiled for.
+constexpr Simd kThis = HWY_TARGET == HWY_AVX3   ? Simd::avx512
+                       : HWY_TARGET == HWY_AVX2 ? Simd::avx2
+                       : HWY_TARGET == HWY_SSE4 ? Simd::sse4
+                                                : Simd::scalar;
 
 /// Searches items and keeps what is better for their points.
 void search_items(const int32_t* residual, const Item* items, size_t n, Group& group, Best* best) {
@@ -47,7 +54,8 @@ void search_items(const int32_t* residual, const Item* items, size_t n, Group& g
 
 /// Nearest cosets of up to kBlock points.
 void search_block(const int32_t* residual, size_t n, Workspace& work) {
-    find_bounds(residual, n, work.bounds);
+    pack_rows(residual, n, work.rows.data());
+    find_bounds(work.rows.data(), n, work.bounds);
     std::fill_n(work.best.begin(), n, Best{std::numeric_limits<int32_t>::max(), 0});
     const auto item_of = [](size_t point, int16_t key) {
         return Item{static_cast<uint16_t>(point), static_cast<uint8_t>(key >> 3 & 1),
@@ -95,7 +103,7 @@ void search_block(const int32_t* residual, size_t n, Workspace& work) {
 }  // namespace
 
 const FastKernels& fast_kernels() {
-    static const FastKernels kernels = {&search_block};
+    static const FastKernels kernels = {kThis, &to_grid, &search_block, &finish_points};
     return kernels;
 }
 
@@ -133,29 +141,27 @@ const FastKernels& kernels_of(Simd simd) {
 
 class Fast final : public Decoder {
   public:
-    explicit Fast(Simd simd) : simd_(simd), kernels_(kernels_of(simd)) {}
+    explicit Fast(Simd simd) : kernels_(kernels_of(simd)) {}
 
     [[nodiscard]] std::string_view name() const override { return "fast"; }
-    [[nodiscard]] std::string_view simd() const override { return simd_name(simd_); }
+    [[nodiscard]] std::string_view simd() const override { return simd_name(kernels_.simd); }
 
   protected:
-    void search(std::span<const int32_t> y, std::span<Nearest> out) const override {
-        const auto work = std::make_unique<Workspace>();
+    bool to_grid(std::span<const float> y, int32_t* residual, int32_t* shift) const override {
+        return kernels_.to_grid(y.data(), y.size() / kDimension, residual, shift);
+    }
+
+    void search(const int32_t* residual, const int32_t* shift, std::span<Nearest> out) const override {
+        Workspace work;
         for (size_t begin = 0; begin < out.size(); begin += kBlock) {
             const size_t n = std::min(kBlock, out.size() - begin);
-            const int32_t* residual = y.data() + begin * kDimension;
-            kernels_.search_block(residual, n, *work);
-            for (size_t p = 0; p < n; ++p) {
-                const uint16_t code = work->best[p].code;
-                nearest_in_coset(GridPoint(residual + p * kDimension, kDimension),
-                                 {static_cast<uint8_t>(code >> 12), kIndexInClass[code & 4095]},
-                                 out[begin + p]);
-            }
+            const size_t at = begin * kDimension;
+            kernels_.search_block(residual + at, n, work);
+            kernels_.finish(residual + at, shift + at, work.best.data(), n, out.data() + begin);
         }
     }
 
   private:
-    Simd simd_;
     const FastKernels& kernels_;
 };
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "lattice/leech.h"
+#include "lattice/simd.h"
 #include "lattice/turyn.h"
 
 namespace kaiju::lattice {
@@ -99,6 +100,7 @@ struct Best {
 
 /// What a block needs while it is searched.
 struct Workspace {
+    alignas(64) std::array<int16_t, kBlock * kDimension> rows{};  ///< zeros where a last vector has no point
     Bounds bounds;
     std::array<Best, kBlock> best;
     std::array<Item, kBlock + 16> items;
@@ -108,8 +110,13 @@ struct Workspace {
 
 /// The entry points of one instruction set.
 struct FastKernels {
+    Simd simd;  ///< what they were compiled for
+    /// 24 n values onto the grid; false if one is not finite or beyond 2^20.
+    bool (*to_grid)(const float* y, size_t n, int32_t* residual, int32_t* shift);
     /// Nearest cosets of n <= kBlock points, residual holding 24 n grid steps: the answers are in work.best.
     void (*search_block)(const int32_t* residual, size_t n, Workspace& work);
+    /// The nearest points of n points in the cosets that search_block found.
+    void (*finish)(const int32_t* residual, const int32_t* shift, const Best* best, size_t n, Nearest* out);
 };
 
 }  // namespace kaiju::lattice

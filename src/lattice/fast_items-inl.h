@@ -217,6 +217,10 @@ HWY_INLINE V32 pair_keys(const int32_t* HWY_RESTRICT row, V32 bits, V32* HWY_RES
     return sizes;
 }
 
+HWY_INLINE V32 min4(V32 a, V32 b, V32 c, V32 e) {
+    return hn::Min(hn::Min(a, b), hn::Min(c, e));
+}
+
 /// The best keys of N items, in the order of their places.
 HWY_INLINE V32 search_class(const int32_t* HWY_RESTRICT row, V32 bits) {
     const D32 d;
@@ -227,17 +231,34 @@ HWY_INLINE V32 search_class(const int32_t* HWY_RESTRICT row, V32 bits) {
     sizes = hn::Add(sizes, pair_keys<1>(row, bits, b));
     sizes = hn::Add(sizes, pair_keys<2>(row, bits, c));
     V32 best = hn::Set(d, 0x7FFFFFFF);
-#pragma GCC unroll 8
-    for (size_t k = 0; k < kPairs; ++k) {
-        V32 even = hn::Min(hn::Add(a[0], b[2 * k]), hn::Add(a[1], b[2 * k + 1]));
-        V32 odd = hn::Min(hn::Add(a[0], b[2 * k + 1]), hn::Add(a[1], b[2 * k]));
-#pragma GCC unroll 8
-        for (size_t i = 1; i < kPairs; ++i) {
-            const size_t j = i ^ k;
-            even = hn::Min(even, hn::Min(hn::Add(a[2 * i], b[2 * j]), hn::Add(a[2 * i + 1], b[2 * j + 1])));
-            odd = hn::Min(odd, hn::Min(hn::Add(a[2 * i], b[2 * j + 1]), hn::Add(a[2 * i + 1], b[2 * j])));
+    // Tiles of 2 x 2 pairs with both parities: eight loads for 32 operations.
+#pragma GCC unroll 4
+    for (size_t upper = 0; upper < kPairs; upper += 2) {
+        V32 joined[4];  // [2 k + parity]: pair upper + k in the third octet
+#pragma GCC unroll 4
+        for (size_t tile = 0; tile < kPairs; tile += 2) {
+            const V32* HWY_RESTRICT first = a + 2 * tile;
+            const V32* HWY_RESTRICT second = b + 2 * (tile ^ upper);
+            const V32 a0 = first[0];
+            const V32 a1 = first[1];
+            const V32 a2 = first[2];
+            const V32 a3 = first[3];
+            const V32 b0 = second[0];
+            const V32 b1 = second[1];
+            const V32 b2 = second[2];
+            const V32 b3 = second[3];
+            const V32 same_even = min4(hn::Add(a0, b0), hn::Add(a1, b1), hn::Add(a2, b2), hn::Add(a3, b3));
+            const V32 same_odd = min4(hn::Add(a0, b1), hn::Add(a1, b0), hn::Add(a2, b3), hn::Add(a3, b2));
+            const V32 other_even = min4(hn::Add(a0, b2), hn::Add(a1, b3), hn::Add(a2, b0), hn::Add(a3, b1));
+            const V32 other_odd = min4(hn::Add(a0, b3), hn::Add(a1, b2), hn::Add(a2, b1), hn::Add(a3, b0));
+            joined[0] = tile == 0 ? same_even : hn::Min(joined[0], same_even);
+            joined[1] = tile == 0 ? same_odd : hn::Min(joined[1], same_odd);
+            joined[2] = tile == 0 ? other_even : hn::Min(joined[2], other_even);
+            joined[3] = tile == 0 ? other_odd : hn::Min(joined[3], other_odd);
         }
-        best = hn::Min(best, hn::Min(hn::Add(even, c[2 * k]), hn::Add(odd, c[2 * k + 1])));
+        const V32* HWY_RESTRICT third = c + 2 * upper;
+        best = hn::Min(best, min4(hn::Add(joined[0], third[0]), hn::Add(joined[1], third[1]),
+                                  hn::Add(joined[2], third[2]), hn::Add(joined[3], third[3])));
     }
     // const_0 - const_1 = Σ (2 |s_i| - 1) of the even half; half of it, in key units.
     const V32 offset = hn::Sub(sizes, hn::Set(d, 12 * (kGridUnit << kKeyShift)));

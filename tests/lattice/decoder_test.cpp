@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "lattice/decoders.h"
 #include "lattice/leech.h"
 #include "points.h"
 #include "support/test_files.h"
@@ -24,14 +25,33 @@ std::vector<Nearest> decode(const Decoder& decoder, const std::vector<Point>& po
     return out;
 }
 
-/// Every decoder, by name.
-class Decoders : public testing::TestWithParam<std::string_view> {
+/// Every decoder, the fast one on every instruction set of this processor.
+std::vector<std::string> kinds() {
+    std::vector<std::string> names = {"exhaustive", "pruned"};
+    for (const Simd simd : available_simd()) {
+        names.push_back("fast_" + std::string(simd_name(simd)));
+    }
+    return names;
+}
+
+std::unique_ptr<Decoder> make_kind(const std::string& kind) {
+    for (const Simd simd : available_simd()) {
+        if (kind == "fast_" + std::string(simd_name(simd))) {
+            auto decoder = make_fast_decoder(simd);
+            EXPECT_EQ(decoder->simd(), simd_name(simd));
+            return decoder;
+        }
+    }
+    return make_decoder(kind);
+}
+
+class Decoders : public testing::TestWithParam<std::string> {
   protected:
-    std::unique_ptr<Decoder> decoder_ = make_decoder(GetParam());
+    std::unique_ptr<Decoder> decoder_ = make_kind(GetParam());
 };
 
-INSTANTIATE_TEST_SUITE_P(All, Decoders, testing::ValuesIn(decoder_names().begin(), decoder_names().end()),
-                         [](const auto& name) { return std::string(name.param); });
+INSTANTIATE_TEST_SUITE_P(All, Decoders, testing::ValuesIn(kinds()),
+                         [](const auto& name) { return name.param; });
 
 }  // namespace
 
@@ -191,13 +211,27 @@ TEST(Decoder, UnknownNamesAreRefusedWithTheChoices) {
     }
 }
 
+TEST(Decoder, PointsBeyondOneBlockAreDecodedToo) {
+    // More than two internal blocks, the last one ragged.
+    std::vector<Point> points = test::uniform_points(300, 10);
+    const std::vector<Point> structured = test::structured_points(301, 11);
+    points.insert(points.end(), structured.begin(), structured.end());
+    const auto expected = decode(*make_decoder("pruned"), points);
+    for (const std::string& kind : kinds()) {
+        const auto found = decode(*make_kind(kind), points);
+        for (size_t p = 0; p < points.size(); ++p) {
+            ASSERT_TRUE(test::same(found[p], expected[p])) << kind << " at " << p;
+        }
+    }
+}
+
 TEST(Decoder, AllAgreeOnManyPoints) {
     std::vector<Point> points = test::uniform_points(2000, 8);
     const std::vector<Point> structured = test::structured_points(4000, 9);
     points.insert(points.end(), structured.begin(), structured.end());
     const auto expected = decode(*make_decoder("exhaustive"), points);
-    for (const std::string_view name : decoder_names()) {
-        const auto found = decode(*make_decoder(name), points);
+    for (const std::string& name : kinds()) {
+        const auto found = decode(*make_kind(name), points);
         for (size_t p = 0; p < points.size(); ++p) {
             ASSERT_TRUE(test::same(found[p], expected[p]))
                 << name << " at " << test::describe(points[p]) << "\nfound " << test::describe(found[p])
