@@ -14,6 +14,7 @@
 #include "codec/provenance.h"
 #include "codec/stock.h"
 #include "codec/tensor_decoder.h"
+#include "format/calibration.h"
 #include "format/knot_writer.h"
 #include "lattice/decoder.h"
 
@@ -56,8 +57,8 @@ json metadata_of(const EncodePlan& plan, Monitor& monitor) {
     if (!options.telemetry.empty()) {
         metadata["telemetry"] = options.telemetry.filename().string();
     }
-    if (!plan.calibration.line_hashes.empty()) {
-        metadata["calibration"] = {{"source", plan.calibration.source}, {"line_hashes", plan.calibration.line_hashes}};
+    if (const auto calibration = format::calibration_of(plan.imatrix)) {
+        metadata["calibration"] = {{"source", calibration->source}, {"line_hashes", calibration->line_hashes}};
     }
     return metadata;
 }

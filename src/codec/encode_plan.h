@@ -36,13 +36,6 @@ struct EncodeOptions {
     bool resume = false;
 };
 
-/// The sketch of the calibration text that an imatrix carries (docs/imatrix.md): lets the evaluation warn where texts
-/// overlap. Empty where the matrix was made by another program.
-struct Calibration {
-    std::string source;
-    std::vector<uint64_t> line_hashes;
-};
-
 /// One entry of the file to be written, in file order.
 struct PlanEntry {
     /// encode: a wire of this project; quantise: a stock type; both from the model's weights.
@@ -60,7 +53,6 @@ struct EncodePlan {
     std::unique_ptr<format::ModelFile> model{};
     std::unique_ptr<format::ModelFile> base{};  ///< null where it is the model
     format::Imatrix imatrix{};
-    Calibration calibration{};
     std::vector<PlanEntry> entries{};
 
     [[nodiscard]] const format::ModelFile& base_file() const { return base ? *base : *model; }

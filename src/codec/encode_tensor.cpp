@@ -13,9 +13,12 @@ namespace {
 
 constexpr size_t kBlocksPerPiece = 1024;
 
-void require_finite(const float* weights, size_t first_row, size_t rows, size_t cols) {
+/// Above this a reconstruction could leave the range of f32; no weight of a model is anywhere near.
+constexpr float kLargestWeight = 1e37F;
+
+void check_weights(const float* weights, size_t first_row, size_t rows, size_t cols) {
     const float* const end = weights + rows * cols;
-    const float* const bad = std::find_if(weights, end, [](float w) { return !std::isfinite(w); });
+    const float* const bad = std::find_if(weights, end, [](float w) { return !(std::fabs(w) <= kLargestWeight); });
     if (bad != end) {
         const auto at = static_cast<size_t>(bad - weights);
         throw Error(ErrorCode::bad_input, fmt::format("weight in row {}, column {} is {}: the source is damaged",
@@ -45,7 +48,7 @@ std::vector<std::byte> encode_tensor(const TensorDecoder& weights, const Encoder
         monitor.check_cancelled();
         std::vector<float> piece((end - begin) * layout.cols);
         weights.decode_rows(begin, end - begin, piece.data());
-        require_finite(piece.data(), begin, end - begin, layout.cols);
+        check_weights(piece.data(), begin, end - begin, layout.cols);
         encoder.encode_rows(piece.data(), end - begin, payload.data() + rows_at + begin * layout.row_bytes(),
                             row_stats.data() + begin);
         monitor.advance(piece.size());

@@ -1,0 +1,119 @@
+#include "codec/encode_model.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "codec/encode_fixture.h"
+#include "codec/encode_journal.h"
+#include "codec/verify.h"
+
+namespace kaiju::codec {
+namespace {
+
+using test::EncodeFixture;
+using test::expect_error;
+
+/// Wants to stop once so many weights have been encoded.
+class StopAfter final : public Monitor {
+  public:
+    explicit StopAfter(uint64_t weights) : limit_(weights) {}
+    void advance(uint64_t units) override { seen_ += units; }
+    [[nodiscard]] bool cancelled() const override { return seen_ >= limit_; }
+
+  private:
+    uint64_t limit_;
+    std::atomic<uint64_t> seen_ = 0;
+};
+
+std::string encode(const EncodeOptions& options) {
+    Monitor monitor;
+    (void)encode_model(plan_encode(options), monitor);
+    return kaiju::test::slurp(options.out);
+}
+
+TEST(EncodeModel, WritesAKnotThatVerifiesAndSaysWhatItIs) {
+    const EncodeFixture fixture;
+    EncodeOptions options = fixture.options();
+    Monitor monitor;
+    const EncodePlan plan = plan_encode(options);
+    const EncodeReport report = encode_model(plan, monitor);
+    EXPECT_EQ(report.tensors.size(), 12U);  // 2 layers, 6 roles
+    EXPECT_EQ(report.file_bytes, std::filesystem::file_size(options.out));
+    const auto knot = format::ModelFile::open(options.out);
+    EXPECT_EQ(verify(*knot, 2, monitor).types.at("KAIJU1").tensors, 12U);
+    EXPECT_FALSE(std::filesystem::exists(EncodeJournal::path_of(options.out)));
+
+    const auto telemetry = telemetry_json(plan, report);
+    EXPECT_EQ(telemetry.at("tensors").size(), 12U);
+    EXPECT_GT(telemetry.at("totals").at("relative_excess"), 0.02);
+    EXPECT_LT(telemetry.at("totals").at("relative_excess"), 0.12);
+}
+
+TEST(EncodeModel, SameBytesForAnyThreadCountAndDecoder) {
+    const EncodeFixture fixture;
+    const std::string reference = encode(fixture.options("one.knot"));
+    EncodeOptions options = fixture.options("four.knot");
+    options.threads = 4;
+    EXPECT_EQ(encode(options), reference);
+}
+
+TEST(EncodeModel, InterruptedAnywhereAndResumedGivesTheSameBytes) {
+    const EncodeFixture fixture;
+    const std::string reference = encode(fixture.options("whole.knot"));
+    const uint64_t weights = plan_encode(fixture.options("plan.knot")).encoded_weights();
+    for (uint64_t stop = 1; stop < weights; stop += weights / 7) {
+        EncodeOptions options = fixture.options("part" + std::to_string(stop) + ".knot");
+        StopAfter early(stop);
+        expect_error(ErrorCode::interrupted, "--resume", [&] { (void)encode_model(plan_encode(options), early); });
+        expect_error(ErrorCode::output_exists, "unfinished", [&] { (void)encode(options); });
+        EXPECT_FALSE(std::filesystem::exists(options.out));
+        options.resume = true;
+        EXPECT_EQ(encode(options), reference) << "stopped after " << stop << " weights";
+    }
+}
+
+TEST(EncodeModel, ResumeRefusesOtherSettingsAndRepairsDamage) {
+    const EncodeFixture fixture;
+    const std::string reference = encode(fixture.options("whole.knot"));
+    EncodeOptions options = fixture.options("part.knot");
+    const EncodePlan plan = plan_encode(options);
+    StopAfter late(plan.encoded_weights() - 1);
+    expect_error(ErrorCode::interrupted, "--resume", [&] { (void)encode_model(plan, late); });
+
+    options.resume = true;
+    EncodeOptions other = options;
+    other.hi_frac = 0.2;
+    expect_error(ErrorCode::usage, "hi_frac", [&] { (void)encode(other); });
+
+    // Damage a payload that the journal, written by hand here, calls finished; and cut the journal's last line.
+    {
+        std::ofstream journal(EncodeJournal::path_of(options.out), std::ios::app);
+        journal << R"({"index":1,"xxh3":1,"name":"x","type":"F32","rows":1,"cols":1,"nbytes":4,"seconds":0,)"
+                   R"("diagonal_excess":0,"diagonal_energy":0,"blocks":0,"clamped_blocks":0,"clamped_trits":0,)"
+                   R"("multipliers":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]})"
+                << "\n{\"index\":2,\"xx";
+    }
+    EXPECT_EQ(encode(options), reference);
+}
+
+TEST(EncodeModel, TwoProcessesDoNotWriteOneOutput) {
+    const EncodeFixture fixture;
+    EncodeOptions options = fixture.options();
+    const OutputFile other(options.out, OutputFile::OnAbandon::keep);
+    options.resume = true;
+    expect_error(ErrorCode::busy, "another process", [&] { (void)encode(options); });
+}
+
+TEST(EncodeModel, EstimatesArePositiveAndMemoryIsOneTensors) {
+    const EncodeFixture fixture;
+    const EncodePlan plan = plan_encode(fixture.options());
+    EXPECT_GT(estimate_seconds(plan), 0);
+    EXPECT_GT(estimate_memory(plan), 0U);
+    EXPECT_LT(estimate_memory(plan), plan.all_weights() * sizeof(float) * 2);
+}
+
+}  // namespace
+}  // namespace kaiju::codec
