@@ -35,6 +35,10 @@ struct InspectOptions {
     int threads = 1;
 };
 
+void print_line(Session& session, std::string text) {
+    session.print(text += '\n');
+}
+
 std::string shape_text(const TensorInfo& info) {
     return fmt::format("{}", fmt::join(info.shape, " x "));
 }
@@ -119,22 +123,22 @@ int info(Session& session, const InspectOptions& options) {
                            {"entries", std::move(entries)}});
         return 0;
     }
-    session.print(fmt::format("{}: {}, {} tensors, {} weights, {} bytes", options.file,
-                              knot != nullptr ? "knot" : "GGUF", model->tensors().size(), totals.weights,
-                              totals.file_bytes));
-    session.print(fmt::format("bits per weight: linear {}, file {}", bits_text(totals.linear_bits()),
-                              bits_text(totals.file_bits())));
+    print_line(session, fmt::format("{}: {}, {} tensors, {} weights, {} bytes", options.file,
+                                    knot != nullptr ? "knot" : "GGUF", model->tensors().size(),
+                                    totals.weights, totals.file_bytes));
+    print_line(session, fmt::format("bits per weight: linear {}, file {}", bits_text(totals.linear_bits()),
+                                    bits_text(totals.file_bits())));
     for (const auto& [name, of_type] : totals.types) {
-        session.print(fmt::format("  {:<10} {:>5} tensors {:>14} weights {:>14} bytes {:>8} bits", name,
-                                  of_type.tensors, of_type.weights, of_type.bytes,
-                                  bits_text(Totals::bits(of_type.bytes, of_type.weights))));
+        print_line(session, fmt::format("  {:<10} {:>5} tensors {:>14} weights {:>14} bytes {:>8} bits", name,
+                                        of_type.tensors, of_type.weights, of_type.bytes,
+                                        bits_text(Totals::bits(of_type.bytes, of_type.weights))));
     }
     if (!metadata.is_null()) {
-        session.print("metadata: " + metadata.dump(2));
+        print_line(session, "metadata: " + metadata.dump(2));
     }
     for (const TensorInfo& tensor : model->tensors()) {
-        session.print(fmt::format("  {:<40} {:<8} {:>20} {:>12} bytes", tensor.name, tensor.type,
-                                  shape_text(tensor), tensor.nbytes));
+        print_line(session, fmt::format("  {:<40} {:<8} {:>20} {:>12} bytes", tensor.name, tensor.type,
+                                        shape_text(tensor), tensor.nbytes));
     }
     return 0;
 }
@@ -150,8 +154,8 @@ int verify(Session& session, const InspectOptions& options) {
                            {"payload_bytes", report.payload_bytes},
                            {"types", Totals(*model).types_json()}});
     } else {
-        session.print(fmt::format("{}: ok, {} tensors, {} weights, {} payload bytes", options.file,
-                                  report.tensors, report.weights, report.payload_bytes));
+        print_line(session, fmt::format("{}: ok, {} tensors, {} weights, {} payload bytes", options.file,
+                                        report.tensors, report.weights, report.payload_bytes));
     }
     return 0;
 }
@@ -189,8 +193,8 @@ int dump(Session& session, const InspectOptions& options) {
                            {"rows", tensor.rows()},
                            {"cols", tensor.cols()}});
     } else {
-        session.print(fmt::format("{}: {} ({}), {} x {} as f32", options.out, tensor.name, tensor.type,
-                                  tensor.rows(), tensor.cols()));
+        print_line(session, fmt::format("{}: {} ({}), {} x {} as f32", options.out, tensor.name, tensor.type,
+                                        tensor.rows(), tensor.cols()));
     }
     return 0;
 }
@@ -247,11 +251,11 @@ int diff(Session& session, const InspectOptions& options) {
     }
     for (const codec::TensorDifference& tensor : tensors) {
         if (!is_same(tensor)) {
-            session.print(difference_text(tensor));
+            print_line(session, difference_text(tensor));
         }
     }
-    session.print(fmt::format("{} of {} tensors differ; key-values are {}", different, tensors.size(),
-                              same_key_values ? "the same" : "different"));
+    print_line(session, fmt::format("{} of {} tensors differ; key-values are {}", different, tensors.size(),
+                                    same_key_values ? "the same" : "different"));
     return same ? 0 : 1;
 }
 

@@ -58,7 +58,7 @@ void print_conversion(Session& session, const std::string& out, uint64_t tensors
             nlohmann::json{{"out", out}, {"tensors", tensors}, {"converted", converted}, {"bytes", bytes}});
     } else {
         session.print(
-            fmt::format("{}: {} tensors, {} of them converted, {} bytes", out, tensors, converted, bytes));
+            fmt::format("{}: {} tensors, {} of them converted, {} bytes\n", out, tensors, converted, bytes));
     }
 }
 
