@@ -30,9 +30,9 @@ int run(Session& session, const Options& options) {
         session.print(nlohmann::json{{"argmax", order.front()}, {"top", top}, {"engine", engine->name()}});
         return 0;
     }
-    session.print(fmt::format("argmax {}", order.front()));
+    session.print(fmt::format("argmax {}\n", order.front()));
     for (const int32_t token : order) {
-        session.print(fmt::format("{:>8} {:10.4f}", token, logits[static_cast<size_t>(token)]));
+        session.print(fmt::format("{:>8} {:10.4f}\n", token, logits[static_cast<size_t>(token)]));
     }
     return 0;
 }

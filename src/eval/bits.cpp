@@ -1,10 +1,9 @@
 #include "eval/bits.h"
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 
 #include "base/error.h"
+#include "codec/scope.h"
 #include "codec/tensor_decoder.h"
 
 namespace kaiju::eval {
@@ -26,23 +25,6 @@ uint64_t size_of(const std::filesystem::path& file) {
 
 }  // namespace
 
-bool is_linear_weight(std::string_view name) {
-    constexpr std::array<std::string_view, 6> kRoles = {"attn_q",   "attn_k", "attn_output",
-                                                        "ffn_gate", "ffn_up", "ffn_down"};
-    constexpr std::string_view kBlock = "blk.";
-    constexpr std::string_view kWeight = ".weight";
-    if (!name.starts_with(kBlock) || !name.ends_with(kWeight)) {
-        return false;
-    }
-    name.remove_prefix(kBlock.size());
-    name.remove_suffix(kWeight.size());
-    const size_t digits = std::min(name.find('.'), name.size());
-    const bool is_number =
-        digits > 0 && std::all_of(name.begin(), name.begin() + static_cast<std::ptrdiff_t>(digits),
-                                  [](unsigned char c) { return std::isdigit(c) != 0; });
-    return is_number && digits < name.size() && std::ranges::count(kRoles, name.substr(digits + 1)) == 1;
-}
-
 Bits measure_bits(const format::ModelFile& model) {
     Bits bits;
     const auto tensors = model.tensors();
@@ -51,7 +33,7 @@ Bits measure_bits(const format::ModelFile& model) {
     uint64_t linear_bytes = 0;
     for (const format::TensorInfo& info : tensors) {
         bits.weights += info.weights();
-        if (encoded ? codec::is_kaiju_type(info.type) : is_linear_weight(info.name)) {
+        if (encoded ? codec::is_kaiju_type(info.type) : codec::is_linear_weight(info.name)) {
             bits.linear_weights += info.weights();
             linear_bytes += info.nbytes;
         }

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
 
 #include "format/model_file.h"
 
@@ -11,17 +10,14 @@ namespace kaiju::eval {
 
 struct Bits {
     /// 8 x payload bytes (headers, indices and scales included) / weights, over the encoded tensors: those of
-    /// KAIJU types where the file has any, else the tensors that would be encoded (is_linear_weight). Nothing
-    /// where the file has neither.
+    /// KAIJU types where the file has any, else the tensors that would be encoded (codec::is_linear_weight).
+    /// Nothing where the file has neither.
     std::optional<double> linear;
     double file = 0;              ///< 8 x bytes of all files / weights of all tensors
     uint64_t linear_weights = 0;  ///< weights that `linear` counts
     uint64_t weights = 0;         ///< all weights
     uint64_t file_bytes = 0;      ///< all parts of a split file together
 };
-
-/// True for blk.N.{attn_q, attn_k, attn_output, ffn_gate, ffn_up, ffn_down}.weight.
-[[nodiscard]] bool is_linear_weight(std::string_view name);
 
 /// Throws what the file system does where a part of the model has vanished.
 [[nodiscard]] Bits measure_bits(const format::ModelFile& model);

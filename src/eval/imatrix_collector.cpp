@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "eval/chunks.h"
 #include "eval/text_overlap.h"
+#include "format/calibration.h"
 
 namespace kaiju::eval {
 
@@ -65,6 +66,21 @@ Importance collect_importance(const runtime::Engine& model, std::string_view tex
             .ctx = options.ctx,
             .chunks = chunks,
             .line_hashes = line_hashes(text_of(model, std::span(tokens).first(chunks * options.ctx)))};
+}
+
+format::Imatrix to_imatrix(const Importance& importance, const std::string& source) {
+    format::Imatrix imatrix;
+    for (const auto& [name, sums] : importance.sums) {
+        format::ImatrixEntry& entry = imatrix.entries[name];
+        entry.sum_of_squares.resize(sums.squares.size());
+        std::ranges::transform(sums.squares, entry.sum_of_squares.begin(),
+                               [](double value) { return static_cast<float>(value); });
+        entry.count = static_cast<float>(sums.tokens);
+    }
+    imatrix.chunk_count = static_cast<uint32_t>(importance.chunks);
+    imatrix.chunk_size = importance.ctx;
+    format::set_calibration(imatrix, {.source = source, .line_hashes = importance.line_hashes});
+    return imatrix;
 }
 
 }  // namespace kaiju::eval

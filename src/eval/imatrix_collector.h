@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/monitor.h"
+#include "format/imatrix.h"
 #include "runtime/engine.h"
 
 namespace kaiju::eval {
@@ -53,5 +54,8 @@ struct Importance {
 /// and for a text that is too short.
 [[nodiscard]] Importance collect_importance(const runtime::Engine& model, std::string_view text,
                                             const ImportanceOptions& options, Monitor& monitor);
+
+/// As a file that llama-quantize reads, with the sketch of the text; `source` is what the text is called.
+[[nodiscard]] format::Imatrix to_imatrix(const Importance& importance, const std::string& source);
 
 }  // namespace kaiju::eval

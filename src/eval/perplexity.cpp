@@ -166,6 +166,14 @@ Perplexity measure_perplexity(const runtime::Engine& model, const runtime::Engin
         monitor.advance(count);
     }
     monitor.end();
+    const auto broken = std::ranges::find_if(
+        scored, [](const Scored& token) { return std::isnan(token.nll) || std::isnan(token.reference_nll); });
+    if (broken != scored.end()) {
+        throw Error(ErrorCode::bad_input,
+                    fmt::format("the {} gives logits that are not numbers (chunk {}): it is broken",
+                                std::isnan(broken->nll) ? "model" : "reference",
+                                static_cast<size_t>(broken - scored.begin()) / scored_per_chunk + 1));
+    }
 
     Perplexity result;
     const Mean nll = mean_of(scored, [](const Scored& token) { return token.nll; });

@@ -25,6 +25,8 @@ struct TextOverlap {
     [[nodiscard]] double share() const {
         return compared == 0 ? 0 : static_cast<double>(shared) / static_cast<double>(compared);
     }
+    /// From one line in a hundred on: licence texts and headings repeat, paragraphs do not.
+    [[nodiscard]] bool is_suspicious() const { return shared > 0 && share() >= 0.01; }
 };
 
 /// Compares the lines of a text with the sketch of another. A full sketch knows only hashes up to its
