@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "cli/command.h"
+#include "cli/lattice_commands.h"
 #include "lattice/decoder.h"
 
 namespace kaiju::cli {
@@ -140,6 +141,7 @@ void add_lattice(CLI::App& app, Session& session) {
     nearest->add_option("--decoder", *decoder, "Which search; all give the same answers")
         ->check(CLI::IsMember(names))
         ->capture_default_str();
+    add_lattice_gate(*group, session);
 }
 
 }  // namespace kaiju::cli
