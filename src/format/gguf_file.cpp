@@ -86,20 +86,20 @@ void check_with_ggml(Bytes file, const GgufScan& scan) {
     }
 }
 
-GgufScan read_header(const MappedFile& file) {
-    GgufScan scan = scan_gguf(file.bytes());
-    if (file.bytes().size() < scan.length) {
-        throw Error(ErrorCode::bad_input,
-                    fmt::format("truncated: {} bytes expected, {} there", scan.length, file.bytes().size()));
-    }
-    check_with_ggml(file.bytes(), scan);
-    return scan;
-}
-
 }  // namespace
 
 bool looks_like_gguf(Bytes file) {
     return file.size() >= 4 && as_text(file.first(4)) == "GGUF";
+}
+
+GgufScan read_gguf_header(Bytes file) {
+    GgufScan scan = scan_gguf(file);
+    if (file.size() < scan.length) {
+        throw Error(ErrorCode::bad_input,
+                    fmt::format("truncated: {} bytes expected, {} there", scan.length, file.size()));
+    }
+    check_with_ggml(file, scan);
+    return scan;
 }
 
 GgufFile::GgufFile(const fs::path& path) : path_(path) {
@@ -146,7 +146,7 @@ GgufFile::GgufFile(const fs::path& path) : path_(path) {
 
 void GgufFile::add_part(const fs::path& path, uint64_t part, uint64_t parts) {
     const MappedFile& file = files_.emplace_back(path);
-    const GgufScan scan = read_header(file);
+    const GgufScan scan = read_gguf_header(file.bytes());
     if (parts > 1 && (split_value(scan, "split.no") != part || split_value(scan, "split.count") != parts)) {
         throw Error(ErrorCode::bad_input,
                     fmt::format("its key-values do not say that it is part {} of {}", part + 1, parts));

@@ -6,12 +6,17 @@
 #include <vector>
 
 #include "base/file.h"
+#include "format/gguf_scan.h"
 #include "format/model_file.h"
 
 namespace kaiju::format {
 
 /// True where the bytes begin like a GGUF file.
 [[nodiscard]] bool looks_like_gguf(Bytes file);
+
+/// The header of a whole GGUF file: walked (scan_gguf), compared with the length at hand, and read by ggml
+/// too, which must see the same table. Throws bad_input.
+[[nodiscard]] GgufScan read_gguf_header(Bytes file);
 
 /// A GGUF file. A split one (NAME-00001-of-0000N.gguf) is opened by its first part and read as one model: the
 /// tensors of all parts in order, the key-values of the first without its `split.*` keys.

@@ -6,6 +6,7 @@
 #include "codec/kaiju1.h"
 #include "codec/tensor_decoder.h"
 #include "format/knot.h"
+#include "format/stock_types.h"
 #include "support/test_files.h"
 
 namespace kaiju::codec {

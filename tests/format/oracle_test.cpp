@@ -1,4 +1,5 @@
 // Our decoder against the independent one (tests/oracle, Python): every weight, bit for bit.
+#include <fmt/format.h>
 #include <sys/wait.h>
 
 #include <cstdlib>
@@ -20,7 +21,7 @@ using format::TensorInfo;
 /// Debian's interpreter first: it is the one whose NumPy the set-up installs.
 std::string python_with_numpy() {
     for (const char* python : {"/usr/bin/python3", "python3"}) {
-        if (std::system((std::string(python) + " -c 'import numpy' 2>/dev/null").c_str()) == 0) {  // NOLINT
+        if (std::system(fmt::format("{} -c 'import numpy' 2>/dev/null", python).c_str()) == 0) {  // NOLINT
             return python;
         }
     }
@@ -29,7 +30,7 @@ std::string python_with_numpy() {
 
 int oracle(const std::string& python, const std::string& arguments) {
     const int status =
-        std::system((python + " " KAIJU_ORACLE " " + arguments + " >/dev/null").c_str());  // NOLINT
+        std::system(fmt::format("{} {} {} >/dev/null", python, KAIJU_ORACLE, arguments).c_str());  // NOLINT
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
@@ -50,8 +51,9 @@ void expect_same_as_oracle(const std::string& python, const std::filesystem::pat
         if (info.type != "KAIJU1") {
             continue;
         }
-        const auto out = folder / ("oracle" + std::to_string(i) + ".npy");
-        ASSERT_EQ(oracle(python, "dump '" + path.string() + "' " + info.name + " '" + out.string() + "'"), 0);
+        const auto out = folder / (fmt::format("oracle{}.npy", i));
+        ASSERT_EQ(oracle(python, fmt::format("dump '{}' {} '{}'", path.string(), info.name, out.string())),
+                  0);
         const std::vector<float> wanted = npy_values(out);
         std::vector<float> weights(info.weights());
         make_tensor_decoder(info, knot.payload(i))->decode_rows(0, info.rows(), weights.data());
@@ -85,7 +87,7 @@ TEST(Oracle, dequantises_random_payloads_alike_and_accepts_our_files) {
     made.push_back(test::random_kaiju1(6, 1, 31, 2730, 1));  // 65551 columns: four-byte indices
     std::vector<TensorInfo> tensors;
     for (size_t i = 0; i < made.size(); ++i) {
-        tensors.push_back({"t" + std::to_string(i),
+        tensors.push_back({fmt::format("t{}", i),
                            "KAIJU1",
                            {made[i].layout.rows, made[i].layout.cols},
                            made[i].payload.size()});
@@ -95,7 +97,7 @@ TEST(Oracle, dequantises_random_payloads_alike_and_accepts_our_files) {
         writer.write_payload(i, made[i].payload);
     }
     writer.finish({{"general", {{"name", "random"}}}});
-    EXPECT_EQ(oracle(python, "verify '" + (folder / "random.knot").string() + "'"), 0);
+    EXPECT_EQ(oracle(python, fmt::format("verify '{}'", (folder / "random.knot").string())), 0);
     expect_same_as_oracle(python, folder / "random.knot", folder);
 }
 

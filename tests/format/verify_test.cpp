@@ -1,7 +1,9 @@
 // Golden files, good and bad, through the whole check.
 #include "codec/verify.h"
 
-#include <fstream>
+#include <fmt/format.h>
+
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -108,7 +110,7 @@ TEST(Verify, of_several_faults_the_first_tensor_is_named_for_any_number_of_threa
     const test::TemporaryFolder folder;
     std::vector<TensorInfo> tensors;
     for (int i = 0; i < 40; ++i) {
-        tensors.push_back({"t" + std::to_string(i), "F32", {1, 2}, 8});
+        tensors.push_back({fmt::format("t{}", i), "F32", {1, 2}, 8});
     }
     format::KnotWriter writer(folder / "x.knot", tensors);
     for (size_t i = 0; i < tensors.size(); ++i) {
