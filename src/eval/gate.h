@@ -26,10 +26,10 @@ struct TokenStanding {
 };
 
 struct MintOptions {
-    std::string id;
-    std::string prompt;
-    std::optional<runtime::Token> reject_token;  ///< nothing: the second-best token
-    double min_margin = 0.5;                     ///< logits between the best token and the rejected one
+    std::string id{};
+    std::string prompt{};
+    std::optional<runtime::Token> reject_token{};  ///< nothing: the second-best token
+    double min_margin = 0.5;                       ///< logits between the best token and the rejected one
     int threads = 0;
 };
 
@@ -53,10 +53,10 @@ enum class ArgmaxMode { require, report };
 
 struct GateOptions {
     ArgmaxMode argmax = ArgmaxMode::require;
-    std::optional<std::string_view> text;  ///< measure perplexity on it
-    std::optional<double> ppl_max;         ///< needs a text
-    std::optional<double> kl_max;          ///< limit of the mean; needs a text and a reference
-    PerplexityOptions perplexity;
+    std::optional<std::string_view> text{};  ///< measure perplexity on it
+    std::optional<double> ppl_max{};         ///< needs a text
+    std::optional<double> kl_max{};          ///< limit of the mean; needs a text and a reference
+    PerplexityOptions perplexity{};
     int threads = 0;
 };
 

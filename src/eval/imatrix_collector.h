@@ -17,7 +17,7 @@ namespace kaiju::eval {
 
 /// Sums over the inputs of one weight matrix.
 struct ImportanceSums {
-    std::vector<double> squares;  ///< per input column, the sum of x² over all tokens
+    std::vector<double> squares{};  ///< per input column, the sum of x² over all tokens
     uint64_t tokens = 0;
 };
 
@@ -38,15 +38,15 @@ class ImportanceCollector final : public runtime::ActivationTap {
 
 struct ImportanceOptions {
     uint32_t ctx = 512;
-    std::optional<uint64_t> chunks;  ///< at most this many; nothing: all of the text
-    int threads = 0;                 ///< 0: all processors of this process
+    std::optional<uint64_t> chunks{};  ///< at most this many; nothing: all of the text
+    int threads = 0;                   ///< 0: all processors of this process
 };
 
 struct Importance {
-    std::map<std::string, ImportanceSums, std::less<>> sums;
+    std::map<std::string, ImportanceSums, std::less<>> sums{};
     uint32_t ctx = 0;
     uint64_t chunks = 0;
-    std::vector<uint64_t> line_hashes;  ///< sketch of the text that was read (eval/text_overlap.h)
+    std::vector<uint64_t> line_hashes{};  ///< sketch of the text that was read (eval/text_overlap.h)
 };
 
 /// Reads the first chunks of a text with logits asked for at every token, so that the last block, too, works

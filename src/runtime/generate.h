@@ -10,10 +10,10 @@ namespace kaiju::runtime {
 
 struct GenerateOptions {
     uint32_t max_tokens = 64;
-    SamplerOptions sampler;
+    SamplerOptions sampler{};
     int threads = 0;  ///< 0: all processors of this process
     /// Called with the bytes of each new token (perhaps part of a character); false stops.
-    std::function<bool(std::string_view piece)> on_piece;
+    std::function<bool(std::string_view piece)> on_piece{};
     const Monitor* monitor = nullptr;
 };
 

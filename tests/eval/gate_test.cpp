@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -20,7 +21,7 @@ class GateTest : public ::testing::Test {
     };
     Model load(const std::string& name, const kaiju::test::TinyModelOptions& options = {}) {
         const auto path = kaiju::test::write_tiny_model(folder_ / name, options);
-        return {format::ModelFile::open(path), runtime::load_engine(path, {.threads = 2})};
+        return {format::ModelFile::open(path), runtime::load_engine(path, {.threads = 1})};
     }
     Minted mint(const Model& model, MintOptions options = {}) {
         options.id = "tiny";
@@ -30,7 +31,7 @@ class GateTest : public ::testing::Test {
     }
     GateResult run(const format::Qspec& qspec, const Model& model, GateOptions options = {},
                    const Model* reference = nullptr) {
-        options.threads = options.perplexity.threads = 2;
+        options.threads = options.perplexity.threads = 1;
         options.perplexity.ctx = 64;
         options.perplexity.chunks = 4;
         return run_gate(qspec, *model.file, *model.engine,

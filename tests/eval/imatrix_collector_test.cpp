@@ -33,7 +33,7 @@ TEST(ImportanceCollector, SumsSquaresAndCountsTokens) {
 TEST(CollectImportance, SeesEveryTokenInEveryLayerAndSurvivesTheFile) {
     const kaiju::test::TemporaryFolder folder;
     const auto model =
-        runtime::load_engine(kaiju::test::write_tiny_model(folder / "model.gguf"), {.threads = 2});
+        runtime::load_engine(kaiju::test::write_tiny_model(folder / "model.gguf"), {.threads = 1});
     const std::string text = kaiju::test::tiny_text(3000);
     Monitor monitor;
     const Importance importance =

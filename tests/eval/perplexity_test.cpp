@@ -16,7 +16,7 @@ class PerplexityTest : public ::testing::Test {
   protected:
     std::unique_ptr<runtime::Engine> load(const std::string& name,
                                           const kaiju::test::TinyModelOptions& options) {
-        return runtime::load_engine(kaiju::test::write_tiny_model(folder_ / name, options), {.threads = 2});
+        return runtime::load_engine(kaiju::test::write_tiny_model(folder_ / name, options), {.threads = 1});
     }
     kaiju::test::TemporaryFolder folder_;
     std::string text_ = kaiju::test::tiny_text(2000);
@@ -81,7 +81,7 @@ TEST_F(PerplexityTest, AgreesWithTheProtocolDoneStepByStep) {
         std::sqrt((squares / static_cast<double>(count) - mean * mean) / static_cast<double>(count - 1));
 
     const Perplexity result =
-        measure_perplexity(*model, nullptr, text_, {.ctx = kCtx, .chunks = kChunks, .threads = 2}, monitor_);
+        measure_perplexity(*model, nullptr, text_, {.ctx = kCtx, .chunks = kChunks, .threads = 1}, monitor_);
     EXPECT_EQ(result.tokens, count);
     EXPECT_EQ(result.chunks, kChunks);
     EXPECT_NEAR(result.ppl / std::exp(mean), 1, 1e-4);
@@ -93,7 +93,7 @@ TEST_F(PerplexityTest, AgreesWithTheProtocolDoneStepByStep) {
 TEST_F(PerplexityTest, QuantisingCostsSomethingAndTheRatioIsThatOfTheFigures) {
     const auto reference = load("f32.gguf", {});
     const auto model = load("q4.gguf", {.type = GGML_TYPE_Q4_0});
-    const PerplexityOptions options{.ctx = 64, .chunks = 6, .threads = 2};
+    const PerplexityOptions options{.ctx = 64, .chunks = 6, .threads = 1};
     const Perplexity result = measure_perplexity(*model, reference.get(), text_, options, monitor_);
     const Perplexity alone = measure_perplexity(*reference, nullptr, text_, options, monitor_);
     ASSERT_TRUE(result.divergence);
@@ -111,16 +111,16 @@ TEST_F(PerplexityTest, AContextLongerThanABatchIsEvaluatedInParts) {
     const auto model = load("model.gguf", {.context = 4096});
     const std::string text = kaiju::test::tiny_text(20000);
     const Perplexity result =
-        measure_perplexity(*model, nullptr, text, {.ctx = 2500, .chunks = 1, .threads = 2}, monitor_);
+        measure_perplexity(*model, nullptr, text, {.ctx = 2500, .chunks = 1, .threads = 1}, monitor_);
     EXPECT_EQ(result.tokens, 2500U - 1250 - 1);
     // The second half of a 2500-token chunk starts inside the first batch of 2048 tokens and ends in the
     // second.
     const auto tokens = tokenize_text(*model, text, 2500);
-    ChunkRunner parts(*model, plan_chunks(2500), 2499, 2, nullptr);
+    ChunkRunner parts(*model, plan_chunks(2500), 2499, 1, nullptr);
     const auto last = parts.evaluate(tokens, 0, 1);
     ASSERT_EQ(last.size(), model->vocabulary_size());
     std::vector<runtime::Token> window(tokens.begin(), tokens.begin() + 2500);
-    const std::vector<float> whole = runtime::last_logits(*model, window, 2);
+    const std::vector<float> whole = runtime::last_logits(*model, window, 1);
     for (size_t i = 0; i < whole.size(); ++i) {
         ASSERT_NEAR(last[i], whole[i], 1e-2);
     }
@@ -133,7 +133,7 @@ TEST_F(PerplexityTest, RefusesShortTextsAndForeignReferences) {
     EXPECT_THROW((void)measure_perplexity(*model, nullptr, text_, {.ctx = 64, .chunks = 0}, monitor_), Error);
     KAIJU_REQUIRE_DATA("stories260K/stories260K-f32.gguf");
     const auto foreign =
-        runtime::load_engine(kaiju::test::data_dir() / "stories260K/stories260K-f32.gguf", {.threads = 2});
+        runtime::load_engine(kaiju::test::data_dir() / "stories260K/stories260K-f32.gguf", {.threads = 1});
     EXPECT_THROW((void)measure_perplexity(*model, foreign.get(), text_, {.ctx = 64}, monitor_), Error);
 }
 

@@ -15,7 +15,7 @@ class GenerateTest : public ::testing::Test {
   protected:
     kaiju::test::TemporaryFolder folder_;
     std::unique_ptr<Engine> engine_ =
-        load_engine(kaiju::test::write_tiny_model(folder_ / "model.gguf"), {.threads = 2});
+        load_engine(kaiju::test::write_tiny_model(folder_ / "model.gguf"), {.threads = 1});
     std::vector<Token> prompt_ = {1, 70, 80};
 };
 
@@ -76,9 +76,9 @@ TEST(Sampler, TopOneIsGreedyAtAnyTemperature) {
 TEST(Generate, TellsTheStoryThatTheModelIsKnownFor) {
     KAIJU_REQUIRE_DATA("stories260K/stories260K-f32.gguf");
     const auto engine =
-        load_engine(kaiju::test::data_dir() / "stories260K/stories260K-f32.gguf", {.threads = 2});
+        load_engine(kaiju::test::data_dir() / "stories260K/stories260K-f32.gguf", {.threads = 1});
     const std::vector<Token> prompt = engine->tokenize("Once upon a time", true, false);
-    const Generated result = generate(*engine, prompt, {.max_tokens = 200, .threads = 2});
+    const Generated result = generate(*engine, prompt, {.max_tokens = 200, .threads = 1});
     const std::string text = "Once upon a time" + result.text;
     const std::string published = kaiju::test::slurp(kaiju::test::data_dir() / "stories260K/stories260K.md");
     EXPECT_GT(text.size(), 300U);
