@@ -60,6 +60,7 @@ void add_threads(CLI::App& command, int& threads);
 
 // One per subcommand file.
 void add_encode(CLI::App& app, Session& session);
+void add_encode_tensor(CLI::App& app, Session& session);
 void add_f16(CLI::App& app, Session& session);
 void add_gate(CLI::App& app, Session& session);
 void add_generate(CLI::App& app, Session& session);

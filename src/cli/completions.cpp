@@ -41,11 +41,7 @@ std::vector<std::string> choices_of(const CLI::Option& option) {
     return CLI::detail::split(type.substr(open + 1, close - open - 1), ',');
 }
 
-void walk(const CLI::App& app, const std::string& parent, std::vector<Place>& places) {
-    Place place;
-    place.name = app.get_name();
-    place.path = parent.empty() ? place.name : parent + " " + place.name;
-    place.description = app.get_description();
+void add_flags(const CLI::App& app, std::vector<Flag>& flags) {
     for (const CLI::Option* option : app.get_options()) {
         Flag flag;
         for (const std::string& name : option->get_lnames()) {
@@ -58,10 +54,24 @@ void walk(const CLI::App& app, const std::string& parent, std::vector<Place>& pl
             flag.description = option->get_description();
             flag.choices = choices_of(*option);
             flag.takes_value = option->get_items_expected_max() > 0;
-            place.flags.push_back(std::move(flag));
+            flags.push_back(std::move(flag));
         }
     }
-    place.children = app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+void walk(const CLI::App& app, const std::string& parent, std::vector<Place>& places) {
+    Place place;
+    place.name = app.get_name();
+    place.path = parent.empty() ? place.name : parent + " " + place.name;
+    place.description = app.get_description();
+    add_flags(app, place.flags);
+    for (const CLI::App* child : app.get_subcommands([](const CLI::App*) { return true; })) {
+        if (child->get_name().empty()) {
+            add_flags(*child, place.flags);  // a group of options is kept as a command without a name
+        } else {
+            place.children.push_back(child);
+        }
+    }
     const std::string path = place.path;
     const std::vector<const CLI::App*> children = place.children;
     places.push_back(std::move(place));

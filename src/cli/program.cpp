@@ -146,36 +146,17 @@ int parse_and_run(ProgramSession& session, CLI::App& app, int argc, char** argv)
 }  // namespace
 
 void add_commands(CLI::App& app, Session& session) {
-#ifdef KAIJU_HAS_F16
     add_f16(app, session);
-#endif
-#ifdef KAIJU_HAS_IMATRIX
     add_imatrix(app, session);
-#endif
-#ifdef KAIJU_HAS_ENCODE
     add_encode(app, session);
-#endif
-#ifdef KAIJU_HAS_KNOT
+    add_encode_tensor(app, session);
     add_knot(app, session);
-#endif
-#ifdef KAIJU_HAS_PPL
     add_ppl(app, session);
-#endif
-#ifdef KAIJU_HAS_GATE
     add_gate(app, session);
-#endif
-#ifdef KAIJU_HAS_SMOKE
     add_smoke(app, session);
-#endif
-#ifdef KAIJU_HAS_GENERATE
     add_generate(app, session);
-#endif
-#ifdef KAIJU_HAS_LATTICE
     add_lattice(app, session);
-#endif
-#ifdef KAIJU_HAS_BENCH
     add_bench(app, session);
-#endif
     add_completions(app, session);
 }
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/program.h"
@@ -31,19 +32,20 @@ class RecordingSession final : public cli::Session {
     bool json_ = false;
 };
 
+/// The commands and groups right below `app`. CLI11 keeps a group of options as a command without a name: not
+/// these.
+inline std::vector<const CLI::App*> children(const CLI::App& app) {
+    return app.get_subcommands([](const CLI::App* child) { return !child->get_name().empty(); });
+}
+
 /// Every command and group below `app`, depth first, with its full name ("kaiju knot info").
 inline void for_each_command(const CLI::App& app, const std::string& path,
                              const std::function<void(const CLI::App&, const std::string&)>& visit) {
-    for (const CLI::App* child : app.get_subcommands([](const CLI::App*) { return true; })) {
+    for (const CLI::App* child : children(app)) {
         const std::string name = path + " " + child->get_name();
         visit(*child, name);
         for_each_command(*child, name, visit);
     }
-}
-
-/// True for a group of commands, which does nothing by itself.
-inline bool is_group(const CLI::App& app) {
-    return !app.get_subcommands([](const CLI::App*) { return true; }).empty();
 }
 
 }  // namespace kaiju::test
