@@ -11,7 +11,7 @@ TOP = "src|tests|bench|docs|include|scripts|fuzz|cmake|tools"
 NAMED = re.compile(rf"`((?:{TOP})/[A-Za-z0-9_./-]+)`")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 PAGE = re.compile(r"\b(docs/[a-z0-9/-]+\.md)\b")
-ADD_COMMAND = re.compile(r'add_(?:command|group)\(app,\s*(?:session,\s*)?"([a-z0-9-]+)"')
+ADD_COMMAND = re.compile(r'add_(?:command|group)\(\s*app,\s*(?:session,\s*)?"([a-z0-9-]+)"')
 
 faults = []
 names = sys.stdin.read().split()
