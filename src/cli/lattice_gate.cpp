@@ -57,7 +57,7 @@ std::vector<float> model_blocks(const std::string& path, size_t wanted) {
             const auto decoder = codec::make_tensor_decoder(info, model->payload(t));
             const uint64_t per_row = info.cols() / kDimension;
             const uint64_t here = info.rows() * per_row;
-            const uint64_t take = std::max<uint64_t>(1, here * wanted / total);
+            const uint64_t take = (here * wanted + total - 1) / total;
             std::vector<float> row(info.cols());
             uint64_t decoded = info.rows();
             for (uint64_t k = 0; k < take; ++k) {

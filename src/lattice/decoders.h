@@ -20,4 +20,14 @@ namespace kaiju::lattice {
 /// (docs/leech-decoder.md). `simd` must be one of available_simd().
 [[nodiscard]] std::unique_ptr<Decoder> make_fast_decoder(Simd simd);
 
+/// What the fast decoder does for a set of points.
+struct FastWork {
+    double classes_per_point = 0;  ///< (half, class) pairs, of 16, that were searched exactly
+    double operations_per_point =
+        0;  ///< arithmetic and logic operations on one lane; loads and stores not counted
+};
+
+/// Decodes y (24 values per point) and counts.
+[[nodiscard]] FastWork count_fast_work(std::span<const float> y);
+
 }  // namespace kaiju::lattice

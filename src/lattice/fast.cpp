@@ -31,7 +31,9 @@ constexpr Simd kThis = HWY_TARGET == HWY_AVX3   ? Simd::avx512
                                                 : Simd::scalar;
 
 /// Searches items and keeps what is better for their points.
-void search_items(const int32_t* residual, const Item* items, size_t n, Group& group, Best* best) {
+void search_items(const int32_t* residual, const Item* items, size_t n, Workspace& work) {
+    Group& group = work.group;
+    work.searched += n;
     for (size_t begin = 0; begin < n; begin += kGroup) {
         const size_t count = std::min(kGroup, n - begin);
         fill_group(residual, items + begin, count, group);
@@ -40,7 +42,7 @@ void search_items(const int32_t* residual, const Item* items, size_t n, Group& g
             const Item item = items[begin + k];
             const int32_t value = group.keys[k] >> kKeyShift;
             const auto code = static_cast<uint16_t>(item.m << 12 | item.t << 9 | (group.keys[k] & 511));
-            Best& known = best[item.point];
+            Best& known = work.best[item.point];
             if (value < known.value ||
                 (value == known.value &&
                  ((code ^ known.code) >> 12 != 0
@@ -71,7 +73,7 @@ void search_block(const int32_t* residual, size_t n, Workspace& work) {
         work.live[p] = static_cast<uint16_t>(p);
         work.items[p] = item_of(p, work.bounds.ranked[0][p]);
     }
-    search_items(residual, work.items.data(), n, work.group, work.best.data());
+    search_items(residual, work.items.data(), n, work);
     for (size_t rank = 1; rank < work.bounds.ranked.size(); ++rank) {
         size_t kept = 0;
         for (size_t k = 0; k < live; ++k) {
@@ -82,7 +84,7 @@ void search_block(const int32_t* residual, size_t n, Workspace& work) {
             kept += could_win(p, key) ? 1 : 0;
         }
         live = kept;
-        search_items(residual, work.items.data(), live, work.group, work.best.data());
+        search_items(residual, work.items.data(), live, work);
     }
     size_t rest = 0;
     for (size_t k = 0; k < live; ++k) {
@@ -93,11 +95,11 @@ void search_block(const int32_t* residual, size_t n, Workspace& work) {
             }
         }
         if (rest + 16 > work.items.size()) {
-            search_items(residual, work.items.data(), rest, work.group, work.best.data());
+            search_items(residual, work.items.data(), rest, work);
             rest = 0;
         }
     }
-    search_items(residual, work.items.data(), rest, work.group, work.best.data());
+    search_items(residual, work.items.data(), rest, work);
 }
 
 }  // namespace
@@ -113,7 +115,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 
 #include <memory>
+#include <vector>
 
+#include "base/error.h"
 #include "lattice/decoders.h"
 
 namespace kaiju::lattice {
@@ -166,6 +170,32 @@ class Fast final : public Decoder {
 };
 
 }  // namespace
+
+FastWork count_fast_work(std::span<const float> y) {
+    const FastKernels& kernels = kernels_of(chosen_simd());
+    const size_t n = y.size() / kDimension;
+    std::vector<int32_t> residual(n * kDimension);
+    std::vector<int32_t> shift(n * kDimension);
+    if (!kernels.to_grid(y.data(), n, residual.data(), shift.data())) {
+        throw Error(ErrorCode::bad_input, "a value is not finite or beyond 2^20");
+    }
+    const auto work = std::make_unique<Workspace>();
+    for (size_t begin = 0; begin < n; begin += kBlock) {
+        kernels.search_block(residual.data() + begin * kDimension, std::min(kBlock, n - begin), *work);
+    }
+    // Operations on one lane, counted in the kernels; loads, stores and the scalar book-keeping are not among
+    // them.
+    constexpr double kEnds = (10 + 20) * 24;                    // onto the grid, back to the point
+    constexpr double kBounds = (3 + 3 + 9) * 24 + 2 * 6 * 12 +  // rows, transposition, s; nibble sums
+                               16 * (48 + 64 + 56 + 16 + 8);    // pair sizes, join, key and ranking
+    constexpr double kItem = 11 * 24 +                          // row and signs
+                             48 + 5 * 24 + 6 * 12 * 3 + 40 +  // transposition, repairs, transforms, parities
+                             (10 * 24 + 16) + (28 * 16 + 60) + 4;  // pair keys, join, offset
+    FastWork counted;
+    counted.classes_per_point = static_cast<double>(work->searched) / static_cast<double>(n);
+    counted.operations_per_point = kEnds + kBounds + kItem * counted.classes_per_point;
+    return counted;
+}
 
 std::unique_ptr<Decoder> make_fast_decoder(Simd simd) {
     return std::make_unique<Fast>(simd);

@@ -106,6 +106,7 @@ struct Workspace {
     std::array<Item, kBlock + 16> items;
     std::array<uint16_t, kBlock> live;
     Group group;
+    uint64_t searched = 0;  ///< items so far
 };
 
 /// The entry points of one instruction set.

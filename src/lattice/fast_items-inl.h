@@ -121,48 +121,60 @@ HWY_INLINE void load_quarter(D d, const int32_t* HWY_RESTRICT s, size_t quarter,
     }
 }
 
-/// Walsh butterflies over an octet, three kinds at once: sums, and the cheapest repair of each pair's member
-/// (p) and of its complement (n).
-HWY_INLINE void transform(V32* HWY_RESTRICT s, V32* HWY_RESTRICT p, V32* HWY_RESTRICT n) {
-#pragma GCC unroll 3
-    for (size_t step = 1; step < 8; step *= 2) {
-#pragma GCC unroll 8
-        for (size_t i = 0; i < 8; ++i) {
-            if ((i & step) == 0) {
-                const size_t k = i | step;
-                const V32 sa = s[i];
-                s[i] = hn::Add(sa, s[k]);
-                s[k] = hn::Sub(sa, s[k]);
-                const V32 pa = p[i];
-                const V32 na = n[i];
-                p[i] = hn::Min(pa, p[k]);
-                n[i] = hn::Min(na, n[k]);
-                const V32 pk = hn::Min(pa, n[k]);
-                n[k] = hn::Min(na, p[k]);
-                p[k] = pk;
-            }
-        }
+/// Sums, and the cheapest repairs of members (p) and complements (n), over four coordinates: two steps of a
+/// Walsh transform, and the same butterflies with minima. `sizes` grows by their absolute values.
+HWY_INLINE void transform_quarter(const V32* HWY_RESTRICT in, V32* HWY_RESTRICT s, V32* HWY_RESTRICT p,
+                                  V32* HWY_RESTRICT n, V32& sizes) {
+    const D32 d;
+    const V32 four = hn::Set(d, 4 * (kGridUnit << kKeyShift));
+    V32 q[4];
+    V32 r[4];
+    for (size_t i = 0; i < 4; ++i) {
+        const V32 s4 = hn::ShiftLeft<2>(in[i]);
+        q[i] = hn::Sub(four, s4);
+        r[i] = hn::Add(four, s4);
+        sizes = hn::Add(sizes, hn::Abs(in[i]));
     }
+    const V32 s01 = hn::Add(in[0], in[1]);
+    const V32 d01 = hn::Sub(in[0], in[1]);
+    const V32 s23 = hn::Add(in[2], in[3]);
+    const V32 d23 = hn::Sub(in[2], in[3]);
+    s[0] = hn::Add(s01, s23);
+    s[1] = hn::Add(d01, d23);
+    s[2] = hn::Sub(s01, s23);
+    s[3] = hn::Sub(d01, d23);
+    // (sign of 0, sign of 1): ++, --, +-, -+, and the same of 2 and 3.
+    const V32 pp = hn::Min(q[0], q[1]);
+    const V32 nn = hn::Min(r[0], r[1]);
+    const V32 pn = hn::Min(q[0], r[1]);
+    const V32 np = hn::Min(r[0], q[1]);
+    const V32 pp2 = hn::Min(q[2], q[3]);
+    const V32 nn2 = hn::Min(r[2], r[3]);
+    const V32 pn2 = hn::Min(q[2], r[3]);
+    const V32 np2 = hn::Min(r[2], q[3]);
+    p[0] = hn::Min(pp, pp2);
+    n[0] = hn::Min(nn, nn2);
+    p[1] = hn::Min(pn, pn2);
+    n[1] = hn::Min(np, np2);
+    p[2] = hn::Min(pp, nn2);
+    n[2] = hn::Min(nn, pp2);
+    p[3] = hn::Min(pn, np2);
+    n[3] = hn::Min(np, pn2);
 }
 
 /// The best key of each pair of octet o by the parity it leaves: values[2 j + parity].
 template <size_t kOctet>
 HWY_INLINE V32 pair_keys(const int32_t* HWY_RESTRICT row, V32 bits, V32* HWY_RESTRICT values) {
     const D32 d;
+    V32 in[4];
     V32 s[8];
     V32 p[8];
     V32 n[8];
-    load_quarter(d, row, 2 * kOctet, s);
-    load_quarter(d, row, 2 * kOctet + 1, s + 4);
-    const V32 four = hn::Set(d, 4 * (kGridUnit << kKeyShift));
     V32 sizes = hn::Zero(d);
-    for (size_t i = 0; i < 8; ++i) {
-        const V32 s4 = hn::ShiftLeft<2>(s[i]);
-        p[i] = hn::Sub(four, s4);
-        n[i] = hn::Add(four, s4);
-        sizes = hn::Add(sizes, hn::Abs(s[i]));
-    }
-    transform(s, p, n);
+    load_quarter(d, row, 2 * kOctet, in);
+    transform_quarter(in, s, p, n, sizes);
+    load_quarter(d, row, 2 * kOctet + 1, in);
+    transform_quarter(in, s + 4, p + 4, n + 4, sizes);
     const auto bit_mask = [&](int at) {
         const V32 bit = hn::Set(d, 1 << at);
         return hn::TestBit(bits, bit);
@@ -189,8 +201,8 @@ HWY_INLINE V32 pair_keys(const int32_t* HWY_RESTRICT row, V32 bits, V32* HWY_RES
     }
     const M32 turned = bit_mask(kTurnsAt + 4 * kOctet + 3);  // a complement changes the parity
     const V32 class_rank = hn::And(bits, hn::Set(d, 15 << 5));
-#pragma GCC unroll 8
-    for (size_t j = 0; j < kPairs; ++j) {
+    // The last step of the transforms joins the two quarters: pairs i and i + 4.
+    const auto finish = [&](size_t j, V32 sum, V32 repair, V32 other_repair) {
         const uint32_t member = kPairOctet[j];
         const uint32_t other = member ^ 0xFF;
         V32 rank_a;
@@ -205,14 +217,19 @@ HWY_INLINE V32 pair_keys(const int32_t* HWY_RESTRICT row, V32 bits, V32* HWY_RES
             rank_a = hn::Set(d, static_cast<int32_t>(member >> 7));
             rank_b = hn::Set(d, static_cast<int32_t>(other >> 7));
         }
-        const V32 a = hn::Add(rank_a, s[j]);
-        const V32 b = hn::Sub(rank_b, s[j]);
-        const V32 a_repaired = hn::Add(a, p[j]);
-        const V32 b_repaired = hn::Add(b, n[j]);
+        const V32 a = hn::Add(rank_a, sum);
+        const V32 b = hn::Sub(rank_b, sum);
+        const V32 a_repaired = hn::Add(a, repair);
+        const V32 b_repaired = hn::Add(b, other_repair);
         const V32 same = hn::Min(a, hn::IfThenElse(turned, b_repaired, b));
         const V32 changed = hn::Min(a_repaired, hn::IfThenElse(turned, b, b_repaired));
         values[2 * j] = hn::IfThenElse(odd[j], changed, same);
         values[2 * j + 1] = hn::IfThenElse(odd[j], same, changed);
+    };
+#pragma GCC unroll 4
+    for (size_t i = 0; i < 4; ++i) {
+        finish(i, hn::Add(s[i], s[i + 4]), hn::Min(p[i], p[i + 4]), hn::Min(n[i], n[i + 4]));
+        finish(i + 4, hn::Sub(s[i], s[i + 4]), hn::Min(p[i], n[i + 4]), hn::Min(n[i], p[i + 4]));
     }
     return sizes;
 }

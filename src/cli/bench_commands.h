@@ -1,0 +1,11 @@
+// The commands under kaiju bench, one file each.
+#pragma once
+
+#include "cli/command.h"
+
+namespace kaiju::cli {
+
+/// kaiju bench decoder
+void add_bench_decoder(CLI::App& group, Session& session);
+
+}  // namespace kaiju::cli
