@@ -1,6 +1,6 @@
 """clang-tidy over the translation units named on standard input; only those whose inputs have changed.
 
-usage: tidy.py BUILD_FOLDER < files
+usage: tidy.py BUILD_FOLDER CHECKS < files       CHECKS as for clang-tidy --checks, on top of .clang-tidy; may be empty
 
 A unit that passed is remembered by the hash of everything of this project that went into it: its own text, every
 project header it reaches, the compiler's flags, the configuration and the version of clang-tidy. The record lies in
@@ -33,12 +33,12 @@ def reached(file, seen):
 
 
 def main():
-    build = pathlib.Path(sys.argv[1])
+    build, checks = pathlib.Path(sys.argv[1]), sys.argv[2]
     here = str(pathlib.Path.cwd())
     cache = pathlib.Path(os.environ["KAIJU_CACHE"]) / "tidy"
     cache.mkdir(parents=True, exist_ok=True)
     tool = subprocess.run(["clang-tidy", "--version"], capture_output=True, text=True, check=True).stdout
-    tool += pathlib.Path(".clang-tidy").read_text(encoding="utf-8")
+    tool += pathlib.Path(".clang-tidy").read_text(encoding="utf-8") + checks
     commands = {}
     for entry in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):
         file = os.path.relpath(os.path.join(entry["directory"], entry["file"]))
@@ -55,8 +55,8 @@ def main():
         if record.exists():
             record.touch()
             return None
-        run = subprocess.run(["clang-tidy", "-p", str(build), "--quiet", "--extra-arg=-Wno-unknown-warning-option", name],
-                             capture_output=True, text=True)
+        run = subprocess.run(["clang-tidy", "-p", str(build), "--quiet", "--checks=" + checks,
+                              "--extra-arg=-Wno-unknown-warning-option", name], capture_output=True, text=True)
         if run.returncode != 0:
             return run.stdout + run.stderr
         record.touch()
