@@ -22,8 +22,9 @@ uint64_t checked_mul(uint64_t a, uint64_t b, std::string_view what) {
 
 Bytes ByteReader::take(uint64_t count, std::string_view what) {
     if (count > remaining()) {
-        throw Error(ErrorCode::bad_input, fmt::format("truncated: {} needs {} bytes at offset {}, {} are left", what,
-                                                      count, offset_, remaining()));
+        throw Error(ErrorCode::bad_input,
+                    fmt::format("truncated: {} needs {} bytes at offset {}, {} are left", what, count,
+                                offset_, remaining()));
     }
     const Bytes taken = bytes_.subspan(offset_, count);
     offset_ += count;

@@ -15,7 +15,8 @@
 
 namespace kaiju {
 
-static_assert(std::endian::native == std::endian::little, "the formats are little-endian and so are the readers");
+static_assert(std::endian::native == std::endian::little,
+              "the formats are little-endian and so are the readers");
 
 using Bytes = std::span<const std::byte>;
 
@@ -43,7 +44,8 @@ void store(void* at, const T& value) {
     std::memcpy(at, &value, sizeof value);
 }
 
-/// Reads a byte string front to back; running past the end throws bad_input with the offset and what was being read.
+/// Reads a byte string front to back; running past the end throws bad_input with the offset and what was
+/// being read.
 class ByteReader {
   public:
     explicit ByteReader(Bytes bytes) : bytes_(bytes) {}

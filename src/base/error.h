@@ -7,7 +7,8 @@
 
 namespace kaiju {
 
-/// What went wrong, as a program sees it. The value is the exit code of the command line (docs/exit-codes.md).
+/// What went wrong, as a program sees it. The value is the exit code of the command line
+/// (docs/exit-codes.md).
 enum class ErrorCode : int {
     usage = 2,          ///< The caller asked for something that makes no sense
     bad_input = 3,      ///< A file or a value is corrupt, out of range or unsupported
@@ -19,8 +20,9 @@ enum class ErrorCode : int {
     interrupted = 130,  ///< Cancelled by the user; what was finished can be resumed
 };
 
-/// Carries a code and a message that names the place, outermost first: "model.gguf: tensor blk.0.attn_q.weight: ...".
-/// The library never prints and never aborts on data: it throws this, and each level that knows more adds its place.
+/// Carries a code and a message that names the place, outermost first: "model.gguf: tensor
+/// blk.0.attn_q.weight: ...". The library never prints and never aborts on data: it throws this, and each
+/// level that knows more adds its place.
 class Error : public std::runtime_error {
   public:
     Error(ErrorCode code, std::string message)

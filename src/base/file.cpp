@@ -27,7 +27,9 @@ namespace {
                                              : ErrorCode::io;
     std::string message = fmt::format("{}: cannot {}: {}", path.string(), doing, std::strerror(cause));
     if (cause == ENOSPC || cause == EDQUOT) {
-        message += " (free space in this folder and start again; what was finished is kept where the command can resume)";
+        message +=
+            " (free space in this folder and start again; what was finished is kept where the command can "
+            "resume)";
     }
     throw Error(code, message);
 }
@@ -104,7 +106,8 @@ void MappedFile::release(Bytes part) const {
     }
 }
 
-OutputFile::OutputFile(const fs::path& target, OnAbandon on_abandon) : target_(target), on_abandon_(on_abandon) {
+OutputFile::OutputFile(const fs::path& target, OnAbandon on_abandon)
+    : target_(target), on_abandon_(on_abandon) {
     require_absent(target);
     if (on_abandon == OnAbandon::keep) {
         temporary_ = target;
@@ -112,7 +115,8 @@ OutputFile::OutputFile(const fs::path& target, OnAbandon on_abandon) : target_(t
         fd_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
         if (fd_ >= 0 && ::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
             ::close(fd_);
-            throw Error(ErrorCode::busy, fmt::format("{}: another process is writing it", temporary_.string()));
+            throw Error(ErrorCode::busy,
+                        fmt::format("{}: another process is writing it", temporary_.string()));
         }
     } else {
         std::string name = target.string() + ".tmp-XXXXXX";
@@ -189,8 +193,8 @@ void OutputFile::commit() {
     if (::fsync(fd_) != 0) {
         fail(temporary_, "flush");
     }
-    // link + unlink and not rename: rename would replace a file that appeared meanwhile. Where the file system has no
-    // links (some network mounts), renameat2 with RENAME_NOREPLACE does the same.
+    // link + unlink and not rename: rename would replace a file that appeared meanwhile. Where the file
+    // system has no links (some network mounts), renameat2 with RENAME_NOREPLACE does the same.
     if (::link(temporary_.c_str(), target_.c_str()) == 0) {
         ::unlink(temporary_.c_str());
     } else if (errno == EEXIST ||
@@ -204,17 +208,19 @@ void OutputFile::commit() {
 void require_absent(const fs::path& path) {
     std::error_code ignored;
     if (fs::symlink_status(path, ignored).type() != fs::file_type::not_found) {
-        throw Error(ErrorCode::output_exists,
-                    fmt::format("{}: already exists; nothing is ever overwritten: choose another name or move it away",
-                                path.string()));
+        throw Error(
+            ErrorCode::output_exists,
+            fmt::format(
+                "{}: already exists; nothing is ever overwritten: choose another name or move it away",
+                path.string()));
     }
 }
 
 std::string read_text(const fs::path& path, uint64_t limit) {
     const MappedFile file(path);
     if (file.bytes().size() > limit) {
-        throw Error(ErrorCode::bad_input,
-                    fmt::format("{}: {} bytes, more than the {} that are read", path.string(), file.bytes().size(), limit));
+        throw Error(ErrorCode::bad_input, fmt::format("{}: {} bytes, more than the {} that are read",
+                                                      path.string(), file.bytes().size(), limit));
     }
     return std::string(as_text(file.bytes()));
 }

@@ -21,8 +21,8 @@ class MappedFile {
     [[nodiscard]] Bytes bytes() const { return {data_, size_}; }
     [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
-    /// Tells the kernel that these pages are not needed again soon, so that a pass over a model larger than memory
-    /// leaves only what it is working on resident. The bytes stay readable.
+    /// Tells the kernel that these pages are not needed again soon, so that a pass over a model larger than
+    /// memory leaves only what it is working on resident. The bytes stay readable.
     void release(Bytes part) const;
 
   private:
@@ -31,9 +31,9 @@ class MappedFile {
     size_t size_ = 0;
 };
 
-/// An open file that will become `target` by one rename. It is written under a temporary name in the same folder.
-/// `keep` names that file "<target>.part" and leaves it where it is when the object dies without commit (so that a
-/// job can resume it); otherwise the name is unique and the file is removed.
+/// An open file that will become `target` by one rename. It is written under a temporary name in the same
+/// folder. `keep` names that file "<target>.part" and leaves it where it is when the object dies without
+/// commit (so that a job can resume it); otherwise the name is unique and the file is removed.
 class OutputFile {
   public:
     enum class OnAbandon { remove, keep };
@@ -44,7 +44,8 @@ class OutputFile {
     OutputFile(const OutputFile&) = delete;
     OutputFile& operator=(const OutputFile&) = delete;
 
-    /// Writes all bytes at an offset; may be called from several threads. Throws io, naming the file and the cause.
+    /// Writes all bytes at an offset; may be called from several threads. Throws io, naming the file and the
+    /// cause.
     void write_at(uint64_t offset, Bytes bytes);
     void append(Bytes bytes);
     /// Reserves disk space, so that a full disk is found before the work and not after it.
@@ -53,8 +54,8 @@ class OutputFile {
     void sync();
     [[nodiscard]] uint64_t size() const;
 
-    /// Flushes to disk and gives the file its final name. Never replaces: throws output_exists if a file of that name
-    /// has appeared meanwhile.
+    /// Flushes to disk and gives the file its final name. Never replaces: throws output_exists if a file of
+    /// that name has appeared meanwhile.
     void commit();
     [[nodiscard]] const std::filesystem::path& temporary() const { return temporary_; }
 

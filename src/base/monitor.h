@@ -6,15 +6,16 @@
 
 namespace kaiju {
 
-/// What a long operation reports, and how it is told to stop. The library never prints: the command line implements
-/// this with a progress bar on a terminal and plain lines elsewhere; the default does nothing. Calls may come from
-/// several threads; implementations synchronise.
+/// What a long operation reports, and how it is told to stop. The library never prints: the command line
+/// implements this with a progress bar on a terminal and plain lines elsewhere; the default does nothing.
+/// Calls may come from several threads; implementations synchronise.
 class Monitor {
   public:
     virtual ~Monitor() = default;
     virtual void info(std::string_view /*message*/) {}
     virtual void warn(std::string_view /*message*/) {}
-    /// Starts a phase of `total` units (weights, chunks, bytes). Phases do not nest: a new one replaces the old.
+    /// Starts a phase of `total` units (weights, chunks, bytes). Phases do not nest: a new one replaces the
+    /// old.
     virtual void begin(std::string_view /*phase*/, uint64_t /*total*/, std::string_view /*unit*/) {}
     virtual void advance(uint64_t /*units*/) {}
     virtual void end() {}

@@ -23,7 +23,8 @@ void parallel_for(size_t count, size_t grain, int threads, const std::function<v
         return;
     }
     // Without this, asking for more threads than there are processors makes the library print a warning.
-    const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(threads));
+    const tbb::global_control limit(tbb::global_control::max_allowed_parallelism,
+                                    static_cast<size_t>(threads));
     tbb::task_arena arena(threads);
     arena.execute([&] {
         tbb::parallel_for(

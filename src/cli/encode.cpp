@@ -36,10 +36,14 @@ codec::TypeRule parse_rule(const std::string& text) {
 
 std::string_view action_name(PlanEntry::Action action) {
     switch (action) {
-        case PlanEntry::Action::encode: return "encode";
-        case PlanEntry::Action::quantise: return "quantise";
-        case PlanEntry::Action::copy: return "copy";
-        case PlanEntry::Action::key_values: return "key-values";
+        case PlanEntry::Action::encode:
+            return "encode";
+        case PlanEntry::Action::quantise:
+            return "quantise";
+        case PlanEntry::Action::copy:
+            return "copy";
+        case PlanEntry::Action::key_values:
+            return "key-values";
     }
     return "";
 }
@@ -64,7 +68,8 @@ json plan_json(const EncodePlan& plan) {
     return {{"tensors", tensors},
             {"payload_bytes", plan.payload_bytes()},
             {"linear_bits", plan.linear_bits()},
-            {"file_bits", 8.0 * static_cast<double>(plan.payload_bytes()) / static_cast<double>(plan.all_weights())},
+            {"file_bits",
+             8.0 * static_cast<double>(plan.payload_bytes()) / static_cast<double>(plan.all_weights())},
             {"encoded_weights", plan.encoded_weights()},
             {"weights", plan.all_weights()},
             {"estimated_seconds", estimate_seconds(plan)},
@@ -78,18 +83,21 @@ void print_plan(Session& session, const EncodePlan& plan) {
         session.print(answer);
         return;
     }
-    std::string text = fmt::format("{:<40} {:<10} {:<8} {:>8} {:>14}\n", "tensor", "action", "type", "bits", "bytes");
+    std::string text =
+        fmt::format("{:<40} {:<10} {:<8} {:>8} {:>14}\n", "tensor", "action", "type", "bits", "bytes");
     for (const auto& row : answer.at("tensors")) {
-        const std::string bits = row.contains("bits") ? fmt::format("{:.3f}", row.at("bits").get<double>()) : "-";
+        const std::string bits =
+            row.contains("bits") ? fmt::format("{:.3f}", row.at("bits").get<double>()) : "-";
         text += fmt::format("{:<40} {:<10} {:<8} {:>8} {:>14}\n", row.at("name").get<std::string>(),
                             row.at("action").get<std::string>(), row.at("type").get<std::string>(), bits,
                             row.at("bytes").get<uint64_t>());
     }
-    text += fmt::format("payloads {:.1f} MB, {:.3f} linear bits, {:.3f} file bits; about {:.0f} s on {} threads and {:.0f} "
-                        "MB of memory\n",
-                        answer.at("payload_bytes").get<double>() / 1e6, answer.at("linear_bits").get<double>(),
-                        answer.at("file_bits").get<double>(), answer.at("estimated_seconds").get<double>(),
-                        plan.options.threads, answer.at("estimated_memory_bytes").get<double>() / 1e6);
+    text += fmt::format(
+        "payloads {:.1f} MB, {:.3f} linear bits, {:.3f} file bits; about {:.0f} s on {} threads and {:.0f} "
+        "MB of memory\n",
+        answer.at("payload_bytes").get<double>() / 1e6, answer.at("linear_bits").get<double>(),
+        answer.at("file_bits").get<double>(), answer.at("estimated_seconds").get<double>(),
+        plan.options.threads, answer.at("estimated_memory_bytes").get<double>() / 1e6);
     session.print(text);
 }
 
@@ -116,11 +124,12 @@ int run(Session& session, const Options& given) {
         session.print(answer);
     } else {
         const json& totals = telemetry.at("totals");
-        session.print(fmt::format("{}: {} tensors encoded, {:.1f} MB, {:.3f} linear bits, {:.3f} file bits, relative "
-                                  "excess {:.4f}, {:.1f} s\n",
-                                  options.out.string(), report.tensors.size(),
-                                  static_cast<double>(report.file_bytes) / 1e6, report.linear_bits, report.file_bits,
-                                  totals.at("relative_excess").get<double>(), report.seconds));
+        session.print(
+            fmt::format("{}: {} tensors encoded, {:.1f} MB, {:.3f} linear bits, {:.3f} file bits, relative "
+                        "excess {:.4f}, {:.1f} s\n",
+                        options.out.string(), report.tensors.size(),
+                        static_cast<double>(report.file_bytes) / 1e6, report.linear_bits, report.file_bits,
+                        totals.at("relative_excess").get<double>(), report.seconds));
     }
     return 0;
 }
@@ -137,18 +146,30 @@ void add_encode(CLI::App& app, Session& session) {
     command->add_option("--model", encode.model, "Weights: a .gguf, best f16, bf16 or f32")
         ->required()
         ->type_name("FILE");
-    command->add_option("--imatrix", encode.imatrix, "Importance matrix, .gguf or .dat")->required()->type_name("FILE");
-    command->add_option("--base", encode.base, "Where unencoded tensors are copied from, .gguf or .knot (default: the model)")
+    command->add_option("--imatrix", encode.imatrix, "Importance matrix, .gguf or .dat")
+        ->required()
         ->type_name("FILE");
-    command->add_option("--out", encode.out, "The .knot to write; it must not exist")->required()->type_name("FILE");
-    command->add_option("--encoder", encode.encoder, "v1: one nearest-point search a block")->capture_default_str();
-    command->add_option("--decoder", encode.decoder, "Nearest-point search (see kaiju lattice nearest); the bytes do not depend on it");
+    command
+        ->add_option("--base", encode.base,
+                     "Where unencoded tensors are copied from, .gguf or .knot (default: the model)")
+        ->type_name("FILE");
+    command->add_option("--out", encode.out, "The .knot to write; it must not exist")
+        ->required()
+        ->type_name("FILE");
+    command->add_option("--encoder", encode.encoder, "v1: one nearest-point search a block")
+        ->capture_default_str();
+    command->add_option("--decoder", encode.decoder,
+                        "Nearest-point search (see kaiju lattice nearest); the bytes do not depend on it");
     command->add_option("--hi-frac", encode.hi_frac, "Part of the columns that the 8-bit side-band takes")
         ->capture_default_str();
-    command->add_option("--include", encode.include, "Encode the matrices that match instead of the usual roles (several)")
+    command
+        ->add_option("--include", encode.include,
+                     "Encode the matrices that match instead of the usual roles (several)")
         ->type_name("REGEX");
     command->add_option("--exclude", encode.exclude, "Copy what matches (several)")->type_name("REGEX");
-    command->add_option("--tensor-type", options->tensor_types, "KAIJU1, COPY or a stock type for what matches; the last match wins (several)")
+    command
+        ->add_option("--tensor-type", options->tensor_types,
+                     "KAIJU1, COPY or a stock type for what matches; the last match wins (several)")
         ->type_name("REGEX=TYPE");
     command->add_option("--telemetry", encode.telemetry, "Write what every tensor cost to this .json file")
         ->type_name("FILE");

@@ -7,12 +7,11 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "base/checksum.h"
 #include "base/parallel.h"
+#include "codec/provenance.h"
 #include "codec/stock.h"
 #include "codec/tensor_decoder.h"
 #include "format/gguf_writer.h"
-#include "format/key_values.h"
 #include "format/knot_writer.h"
 
 namespace kaiju::codec {
@@ -129,23 +128,6 @@ ConvertReport write_gguf(const ModelFile& model, const std::filesystem::path& ou
     return report;
 }
 
-/// SHA-256 and size of a model's files, the parts of a split one in order.
-nlohmann::json source_of(const ModelFile& model) {
-    Sha256 hash;
-    uint64_t size = 0;
-    constexpr uint64_t kPiece = uint64_t{16} << 20;
-    for (const MappedFile& file : model.mappings()) {
-        const Bytes bytes = file.bytes();
-        for (uint64_t at = 0; at < bytes.size(); at += kPiece) {
-            const Bytes piece = bytes.subspan(at, std::min<uint64_t>(kPiece, bytes.size() - at));
-            hash.update(piece);
-            file.release(piece);
-        }
-        size += bytes.size();
-    }
-    return {{"sha256", hash.hex()}, {"size", size}};
-}
-
 StockEncoder make_encoder(std::string_view type) {
     try {
         return StockEncoder(type);
@@ -169,14 +151,9 @@ ConvertReport pack_knot(const ModelFile& model, const std::filesystem::path& out
         payload_bytes += info.nbytes;
     }
     format::KnotWriter file(out, std::move(entries));
-    nlohmann::json metadata = {{"created_by", created_by}, {"source", {{"model", source_of(model)}}}};
-    nlohmann::json& general = metadata["general"] = nlohmann::json::object();
-    const format::KeyValues key_values(model.key_values());
-    for (const std::string_view key : {"architecture", "name"}) {
-        if (const auto text = key_values.find_string(fmt::format("general.{}", key))) {
-            general[std::string(key)] = *text;
-        }
-    }
+    const nlohmann::json metadata = {{"created_by", created_by},
+                                     {"source", {{"model", source_json(model.mappings(), monitor)}}},
+                                     {"general", general_json(model)}};
     monitor.begin("pack", payload_bytes, "B");
     if (has_key_values) {
         file.write_payload(0, model.key_values());

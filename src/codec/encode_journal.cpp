@@ -53,10 +53,12 @@ void require_same(const json& before, const json& now) {
         }
     }
     if (!differing.empty() || before.size() != now.size()) {
-        throw Error(ErrorCode::usage,
-                    fmt::format("the unfinished encode was begun with other settings ({}): repeat them, or delete the "
-                                "part file and its journal to start anew",
-                                differing.empty() ? "of another version" : differing));
+        throw Error(
+            ErrorCode::usage,
+            fmt::format(
+                "the unfinished encode was begun with other settings ({}): repeat them, or delete the "
+                "part file and its journal to start anew",
+                differing.empty() ? "of another version" : differing));
     }
 }
 
@@ -94,8 +96,9 @@ void EncodeJournal::read(const json& settings) {
             finished_[entry.at("index")] = {.xxh3 = entry.at("xxh3"), .report = report_from(entry)};
         }
     } catch (const json::exception& error) {
-        throw Error(ErrorCode::bad_input,
-                    fmt::format("not a journal ({}): delete it and the part file to start anew", error.what()));
+        throw Error(
+            ErrorCode::bad_input,
+            fmt::format("not a journal ({}): delete it and the part file to start anew", error.what()));
     }
     if (text.back() != '\n') {  // so that the next line starts on a line of its own
         fs::resize_file(path_, text.rfind('\n') + 1);

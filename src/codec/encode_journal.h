@@ -10,9 +10,9 @@
 
 namespace kaiju::codec {
 
-/// One JSON object a line: first the settings, then an entry a line, in the order they were finished. A line is written
-/// after the payload it speaks of has reached the disk, so that a journal never promises too much; a last line that was
-/// cut short is ignored.
+/// One JSON object a line: first the settings, then an entry a line, in the order they were finished. A line
+/// is written after the payload it speaks of has reached the disk, so that a journal never promises too much;
+/// a last line that was cut short is ignored.
 class EncodeJournal {
   public:
     struct Finished {
@@ -20,8 +20,8 @@ class EncodeJournal {
         TensorReport report;  ///< meaningful for encoded tensors
     };
 
-    /// Opens the journal of `out`, or begins it. Settings of an earlier run that differ from `settings` are an error
-    /// (usage) that names them.
+    /// Opens the journal of `out`, or begins it. Settings of an earlier run that differ from `settings` are
+    /// an error (usage) that names them.
     EncodeJournal(const std::filesystem::path& out, const nlohmann::json& settings);
 
     [[nodiscard]] const std::map<size_t, Finished>& finished() const { return finished_; }

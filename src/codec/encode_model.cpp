@@ -58,7 +58,8 @@ json metadata_of(const EncodePlan& plan, Monitor& monitor) {
         metadata["telemetry"] = options.telemetry.filename().string();
     }
     if (const auto calibration = format::calibration_of(plan.imatrix)) {
-        metadata["calibration"] = {{"source", calibration->source}, {"line_hashes", calibration->line_hashes}};
+        metadata["calibration"] = {{"source", calibration->source},
+                                   {"line_hashes", calibration->line_hashes}};
     }
     return metadata;
 }
@@ -82,7 +83,6 @@ class Job {
         : plan_(plan),
           monitor_(monitor),
           metadata_(metadata_of(plan, monitor)),
-          decoder_(lattice::make_decoder(plan.options.decoder)),
           writer_(plan.options.out, plan.infos(), OutputFile::OnAbandon::keep),
           journal_(plan.options.out, settings_of(plan, metadata_)) {}
 
@@ -105,7 +105,8 @@ class Job {
         monitor_.end();
         report_.file_bytes = writer_.file_length();
         report_.linear_bits = plan_.linear_bits();
-        report_.file_bits = 8.0 * static_cast<double>(report_.file_bytes) / static_cast<double>(plan_.all_weights());
+        report_.file_bits =
+            8.0 * static_cast<double>(report_.file_bytes) / static_cast<double>(plan_.all_weights());
         report_.seconds = seconds_since(start);
         return std::move(report_);
     }
@@ -113,7 +114,8 @@ class Job {
   private:
     [[nodiscard]] uint64_t weights_of(size_t index) const { return plan_.entries[index].info.weights(); }
 
-    // What the journal promises is checked against the part file: an entry whose bytes are not those is made again.
+    // What the journal promises is checked against the part file: an entry whose bytes are not those is made
+    // again.
     void keep_finished() {
         const auto promised = journal_.finished();
         if (promised.empty()) {
@@ -131,7 +133,8 @@ class Job {
             part.release(payload);
         }
         report_.resumed = journal_.finished().size();
-        monitor_.info(fmt::format("resuming: {} of {} entries are finished", report_.resumed, plan_.entries.size()));
+        monitor_.info(
+            fmt::format("resuming: {} of {} entries are finished", report_.resumed, plan_.entries.size()));
     }
 
     TensorReport write_entry(size_t index) {
@@ -178,8 +181,9 @@ class Job {
     }
 
     std::vector<std::byte> encode(const PlanEntry& entry, EncodeStats& stats) const {
-        const auto weights = make_tensor_decoder(plan_.model->tensors()[entry.source], plan_.model->payload(entry.source));
-        const EncoderV1 encoder(entry.layout, entry.importance, *decoder_);
+        const auto weights =
+            make_tensor_decoder(plan_.model->tensors()[entry.source], plan_.model->payload(entry.source));
+        const EncoderV1 encoder(entry.layout, entry.importance, search_);
         return encode_tensor(*weights, encoder, plan_.options.threads, monitor_, stats);
     }
 
@@ -216,7 +220,7 @@ class Job {
     const EncodePlan& plan_;
     Monitor& monitor_;
     json metadata_;
-    std::unique_ptr<lattice::Decoder> decoder_;
+    lattice::CodebookSearch search_{lattice::Parity::kept};
     format::KnotWriter writer_;
     EncodeJournal journal_;
     EncodeReport report_;
@@ -227,17 +231,21 @@ void require_no_part(const EncodeOptions& options) {
     auto part = options.out;
     part += ".part";
     if (!options.resume && std::filesystem::exists(part)) {
-        throw Error(ErrorCode::output_exists,
-                    fmt::format("{}: an unfinished encode is there: continue it with --resume, or delete it and {}",
-                                part.string(), EncodeJournal::path_of(options.out).string()));
+        throw Error(
+            ErrorCode::output_exists,
+            fmt::format("{}: an unfinished encode is there: continue it with --resume, or delete it and {}",
+                        part.string(), EncodeJournal::path_of(options.out).string()));
     }
 }
 
 const PlanEntry& largest_encode(const EncodePlan& plan) {
-    return *std::max_element(plan.entries.begin(), plan.entries.end(), [](const PlanEntry& a, const PlanEntry& b) {
-        const auto size = [](const PlanEntry& e) { return e.action == PlanEntry::Action::encode ? e.info.weights() : 0; };
-        return size(a) < size(b);
-    });
+    return *std::max_element(plan.entries.begin(), plan.entries.end(),
+                             [](const PlanEntry& a, const PlanEntry& b) {
+                                 const auto size = [](const PlanEntry& e) {
+                                     return e.action == PlanEntry::Action::encode ? e.info.weights() : 0;
+                                 };
+                                 return size(a) < size(b);
+                             });
 }
 
 }  // namespace
@@ -249,9 +257,10 @@ EncodeReport encode_model(const EncodePlan& plan, Monitor& monitor) {
         return job.run();
     } catch (Error& error) {
         if (error.code() == ErrorCode::interrupted) {
-            throw Error(ErrorCode::interrupted,
-                        fmt::format("interrupted: what is finished is kept in {}.part; continue with --resume",
-                                    plan.options.out.string()));
+            throw Error(
+                ErrorCode::interrupted,
+                fmt::format("interrupted: what is finished is kept in {}.part; continue with --resume",
+                            plan.options.out.string()));
         }
         throw;
     }
@@ -259,9 +268,10 @@ EncodeReport encode_model(const EncodePlan& plan, Monitor& monitor) {
 
 double estimate_seconds(const EncodePlan& plan) {
     const PlanEntry& entry = largest_encode(plan);
-    const auto decoder = lattice::make_decoder(plan.options.decoder);
-    const EncoderV1 encoder(entry.layout, entry.importance, *decoder);
-    const auto weights = make_tensor_decoder(plan.model->tensors()[entry.source], plan.model->payload(entry.source));
+    const lattice::CodebookSearch search(lattice::Parity::kept);
+    const EncoderV1 encoder(entry.layout, entry.importance, search);
+    const auto weights =
+        make_tensor_decoder(plan.model->tensors()[entry.source], plan.model->payload(entry.source));
     const uint64_t rows = std::min<uint64_t>(entry.layout.rows, 2 * rows_per_piece(entry.layout));
     std::vector<float> piece(rows * entry.layout.cols);
     std::vector<std::byte> records(rows * entry.layout.row_bytes());
@@ -269,8 +279,8 @@ double estimate_seconds(const EncodePlan& plan) {
     const auto start = std::chrono::steady_clock::now();
     weights->decode_rows(0, rows, piece.data());
     encoder.encode_rows(piece.data(), rows, records.data(), stats.data());
-    return seconds_since(start) / static_cast<double>(piece.size()) * static_cast<double>(plan.encoded_weights()) /
-           plan.options.threads;
+    return seconds_since(start) / static_cast<double>(piece.size()) *
+           static_cast<double>(plan.encoded_weights()) / plan.options.threads;
 }
 
 uint64_t estimate_memory(const EncodePlan& plan) {
@@ -278,7 +288,8 @@ uint64_t estimate_memory(const EncodePlan& plan) {
     for (const auto& entry : plan.entries) {
         if (entry.action == PlanEntry::Action::encode || entry.action == PlanEntry::Action::quantise) {
             const uint64_t mapped = plan.model->tensors()[entry.source].nbytes;
-            const uint64_t in_flight = bytes_per_thread(entry.layout) * static_cast<uint64_t>(plan.options.threads);
+            const uint64_t in_flight =
+                bytes_per_thread(entry.layout) * static_cast<uint64_t>(plan.options.threads);
             largest = std::max(largest, entry.info.nbytes + mapped + in_flight);
         } else {
             largest = std::max(largest, entry.info.nbytes);
@@ -291,7 +302,8 @@ json telemetry_json(const EncodePlan& plan, const EncodeReport& report) {
     const auto stats_json = [](const EncodeStats& stats) {
         const double blocks = std::max<double>(1, static_cast<double>(stats.blocks));
         return json{{"diagonal_excess", stats.diagonal_excess},
-                    {"relative_excess", stats.diagonal_energy > 0 ? stats.diagonal_excess / stats.diagonal_energy : 0},
+                    {"relative_excess",
+                     stats.diagonal_energy > 0 ? stats.diagonal_excess / stats.diagonal_energy : 0},
                     {"blocks", stats.blocks},
                     {"clamp_rate", static_cast<double>(stats.clamped_blocks) / blocks},
                     {"clamped_trits", stats.clamped_trits},
@@ -307,7 +319,8 @@ json telemetry_json(const EncodePlan& plan, const EncodeReport& report) {
         row["rows"] = tensor.rows;
         row["cols"] = tensor.cols;
         row["bytes"] = tensor.nbytes;
-        row["bits"] = 8.0 * static_cast<double>(tensor.nbytes) / static_cast<double>(tensor.rows * tensor.cols);
+        row["bits"] =
+            8.0 * static_cast<double>(tensor.nbytes) / static_cast<double>(tensor.rows * tensor.cols);
         row["seconds"] = tensor.seconds;
         tensors.push_back(row);
         total += tensor.stats;

@@ -31,19 +31,20 @@ struct EncodeReport {
     double seconds = 0;  ///< wall time of this run
 };
 
-/// Writes the knot. It is built as "<out>.part" beside a journal "<out>.part.journal" with a line for every finished
-/// entry; a run that is killed anywhere leaves both, and options.resume continues: what the journal says is finished is
-/// checked against its checksum, the rest is made. The result has the same bytes as an uninterrupted run, for any
-/// number of threads. Memory: one tensor's payload and its mapped weights, plus a few rows per thread.
-/// Throws output_exists where an unfinished part is there and resume was not asked for, usage where a setting that
-/// shapes the result differs from the part's, interrupted when the monitor says so, io.
+/// Writes the knot. It is built as "<out>.part" beside a journal "<out>.part.journal" with a line for every
+/// finished entry; a run that is killed anywhere leaves both, and options.resume continues: what the journal
+/// says is finished is checked against its checksum, the rest is made. The result has the same bytes as an
+/// uninterrupted run, for any number of threads. Memory: one tensor's payload and its mapped weights, plus a
+/// few rows per thread. Throws output_exists where an unfinished part is there and resume was not asked for,
+/// usage where a setting that shapes the result differs from the part's, interrupted when the monitor says
+/// so, io.
 EncodeReport encode_model(const EncodePlan& plan, Monitor& monitor);
 
 /// Seconds that the plan will take on options.threads threads, from encoding a few rows here and now.
 [[nodiscard]] double estimate_seconds(const EncodePlan& plan);
 
-/// Bytes of memory that encode_model needs beyond the program itself: the largest payload, its mapped source, and the
-/// rows in flight.
+/// Bytes of memory that encode_model needs beyond the program itself: the largest payload, its mapped source,
+/// and the rows in flight.
 [[nodiscard]] uint64_t estimate_memory(const EncodePlan& plan);
 
 /// The telemetry file (docs/telemetry.md): per tensor and in total.

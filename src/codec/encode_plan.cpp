@@ -27,7 +27,8 @@ std::regex compile(const std::string& pattern) {
     try {
         return std::regex(pattern, std::regex::ECMAScript | std::regex::optimize);
     } catch (const std::regex_error& error) {
-        throw Error(ErrorCode::usage, fmt::format("\"{}\" is not a regular expression: {}", pattern, error.what()));
+        throw Error(ErrorCode::usage,
+                    fmt::format("\"{}\" is not a regular expression: {}", pattern, error.what()));
     }
 }
 
@@ -92,7 +93,8 @@ size_t find_in_model(const EncodePlan& plan, const TensorInfo& wanted) {
     }
     if (is_kaiju_type(found.type)) {
         refuse(ErrorCode::bad_input, wanted.name,
-               fmt::format("the model has it as {} already: encode from an f16, bf16, f32 or stock file", found.type));
+               fmt::format("the model has it as {} already: encode from an f16, bf16, f32 or stock file",
+                           found.type));
     }
     return *index;
 }
@@ -102,14 +104,16 @@ std::vector<float> checked_importance(const EncodePlan& plan, const TensorInfo& 
     const auto* entry = plan.imatrix.find(tensor.name);
     if (entry == nullptr) {
         refuse(ErrorCode::missing, tensor.name,
-               fmt::format("{} has no entry for it: make the matrix from this model (kaiju imatrix), or leave the tensor "
+               fmt::format("{} has no entry for it: make the matrix from this model (kaiju imatrix), or "
+                           "leave the tensor "
                            "out with --exclude",
                            file));
     }
     if (entry->sum_of_squares.size() != tensor.cols()) {
-        refuse(ErrorCode::bad_input, tensor.name,
-               fmt::format("{} has {} entries, the tensor has {} columns: the matrix belongs to another model", file,
-                           entry->sum_of_squares.size(), tensor.cols()));
+        refuse(
+            ErrorCode::bad_input, tensor.name,
+            fmt::format("{} has {} entries, the tensor has {} columns: the matrix belongs to another model",
+                        file, entry->sum_of_squares.size(), tensor.cols()));
     }
     auto mean = entry->mean_squares();
     if (!std::all_of(mean.begin(), mean.end(), [](float h) { return std::isfinite(h) && h >= 0; })) {
@@ -118,9 +122,10 @@ std::vector<float> checked_importance(const EncodePlan& plan, const TensorInfo& 
     }
     if (std::all_of(mean.begin(), mean.end(), [](float h) { return h == 0; })) {
         refuse(ErrorCode::bad_input, tensor.name,
-               fmt::format("all of its importance in {} is zero: no calibration token reached it; use more text, or "
-                           "leave the tensor out with --exclude",
-                           file));
+               fmt::format(
+                   "all of its importance in {} is zero: no calibration token reached it; use more text, or "
+                   "leave the tensor out with --exclude",
+                   file));
     }
     return mean;
 }
@@ -134,8 +139,8 @@ PlanEntry plan_tensor(const EncodePlan& plan, size_t base_index, const std::stri
     }
     if (tensor.shape.size() != 2) {
         refuse(ErrorCode::bad_input, tensor.name,
-               fmt::format("{} has {} dimension(s): only matrices can be {}", shape_text(tensor), tensor.shape.size(),
-                           type));
+               fmt::format("{} has {} dimension(s): only matrices can be {}", shape_text(tensor),
+                           tensor.shape.size(), type));
     }
     entry.source = find_in_model(plan, tensor);
     entry.info.type = type;
@@ -164,10 +169,12 @@ void check_same_vocabulary(const EncodePlan& plan) {
     const auto ours = model.find_strings(kTokens);
     const auto theirs = base.find_strings(kTokens);
     if (ours && theirs && *ours != *theirs) {
-        throw Error(ErrorCode::bad_input,
-                    fmt::format("{} and {} have different vocabularies ({} and {} tokens): the base belongs to another "
-                                "model",
-                                plan.model->path().string(), plan.base->path().string(), ours->size(), theirs->size()));
+        throw Error(
+            ErrorCode::bad_input,
+            fmt::format(
+                "{} and {} have different vocabularies ({} and {} tokens): the base belongs to another "
+                "model",
+                plan.model->path().string(), plan.base->path().string(), ours->size(), theirs->size()));
     }
 }
 
@@ -203,9 +210,10 @@ void check_disk(const EncodePlan& plan) {
     const auto there = std::filesystem::file_size(part, error);
     const uint64_t reserved = error ? 0 : there;
     if (plan.payload_bytes() > space.available + reserved) {
-        throw Error(ErrorCode::io, fmt::format("{}: the output needs {:.1f} MB, {:.1f} MB are free", folder.string(),
-                                               static_cast<double>(plan.payload_bytes()) / 1e6,
-                                               static_cast<double>(space.available) / 1e6));
+        throw Error(ErrorCode::io,
+                    fmt::format("{}: the output needs {:.1f} MB, {:.1f} MB are free", folder.string(),
+                                static_cast<double>(plan.payload_bytes()) / 1e6,
+                                static_cast<double>(space.available) / 1e6));
     }
 }
 
@@ -216,7 +224,8 @@ double EncodePlan::linear_bits() const {
     for (const auto& entry : entries) {
         bytes += entry.action == PlanEntry::Action::encode ? entry.info.nbytes : 0;
     }
-    return encoded_weights() == 0 ? 0 : 8.0 * static_cast<double>(bytes) / static_cast<double>(encoded_weights());
+    return encoded_weights() == 0 ? 0
+                                  : 8.0 * static_cast<double>(bytes) / static_cast<double>(encoded_weights());
 }
 
 uint64_t EncodePlan::encoded_weights() const {
@@ -270,18 +279,21 @@ EncodePlan plan_encode(const EncodeOptions& options) {
     check_base_is_complete(plan);
     check_same_vocabulary(plan);
 
-    const Bytes key_values = plan.model->key_values().empty() ? plan.base_file().key_values() : plan.model->key_values();
+    const Bytes key_values =
+        plan.model->key_values().empty() ? plan.base_file().key_values() : plan.model->key_values();
     if (!key_values.empty()) {
-        plan.entries.push_back({.action = PlanEntry::Action::key_values, .info = format::key_values_entry(key_values)});
+        plan.entries.push_back(
+            {.action = PlanEntry::Action::key_values, .info = format::key_values_entry(key_values)});
     }
     const auto tensors = plan.base_file().tensors();
     for (size_t i = 0; i < tensors.size(); ++i) {
         plan.entries.push_back(plan_tensor(plan, i, selection.type_of(tensors[i])));
     }
     if (plan.encoded_weights() == 0) {
-        throw Error(ErrorCode::usage,
-                    fmt::format("{}: no tensor is left to encode: check --include, --exclude and --tensor-type",
-                                options.model.string()));
+        throw Error(
+            ErrorCode::usage,
+            fmt::format("{}: no tensor is left to encode: check --include, --exclude and --tensor-type",
+                        options.model.string()));
     }
     check_disk(plan);
     return plan;

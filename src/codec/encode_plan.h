@@ -12,26 +12,26 @@
 
 namespace kaiju::codec {
 
-/// A rule of --tensor-type: tensors whose name matches get this type: "KAIJU1", "COPY" (verbatim from the base) or a
-/// stock type ("Q8_0"; quantised from the model). Of several rules that match, the last wins.
+/// A rule of --tensor-type: tensors whose name matches get this type: "KAIJU1", "COPY" (verbatim from the
+/// base) or a stock type ("Q8_0"; quantised from the model). Of several rules that match, the last wins.
 struct TypeRule {
     std::string pattern;  ///< ECMAScript regular expression, matched anywhere in the name
     std::string type;
 };
 
 struct EncodeOptions {
-    std::filesystem::path model;    ///< weights, best f16/bf16/f32
+    std::filesystem::path model;  ///< weights, best f16/bf16/f32
     std::filesystem::path imatrix;
-    std::filesystem::path base;     ///< what is copied verbatim; empty: the model itself
+    std::filesystem::path base;  ///< what is copied verbatim; empty: the model itself
     std::filesystem::path out;
     std::filesystem::path telemetry;  ///< empty: none is written
     std::string encoder = "v1";
-    std::string decoder;            ///< empty: the recommended one
-    double hi_frac = 0.1;           ///< part of the columns in the side-band
+    std::string decoder;               ///< empty: the recommended one
+    double hi_frac = 0.1;              ///< part of the columns in the side-band
     std::vector<std::string> include;  ///< instead of the usual roles
     std::vector<std::string> exclude;
     std::vector<TypeRule> types;
-    std::string created_by;         ///< program and version, for the metadata
+    std::string created_by;  ///< program and version, for the metadata
     int threads = 1;
     bool resume = false;
 };
@@ -41,10 +41,10 @@ struct PlanEntry {
     /// encode: a wire of this project; quantise: a stock type; both from the model's weights.
     enum class Action { encode, quantise, copy, key_values };
     Action action = Action::copy;
-    format::TensorInfo info{};          ///< as it will be stored
-    size_t source = 0;                  ///< index in the model (encode, quantise) or in the base (copy)
-    std::vector<float> importance{};    ///< encode, quantise: mean square of each input column
-    kaiju1::Layout layout{};            ///< encode
+    format::TensorInfo info{};        ///< as it will be stored
+    size_t source = 0;                ///< index in the model (encode, quantise) or in the base (copy)
+    std::vector<float> importance{};  ///< encode, quantise: mean square of each input column
+    kaiju1::Layout layout{};          ///< encode
 };
 
 /// Everything open and checked.
@@ -66,9 +66,9 @@ struct EncodePlan {
     [[nodiscard]] uint64_t payload_bytes() const;
 };
 
-/// Opens the files and decides. Throws before any work: missing (file, tensor, importance entry), bad_input (shapes,
-/// vocabularies, importance that is zero, NaN or of the wrong length, architectures out of scope, naming the tensor
-/// and what to do), usage (patterns, types), output_exists.
+/// Opens the files and decides. Throws before any work: missing (file, tensor, importance entry), bad_input
+/// (shapes, vocabularies, importance that is zero, NaN or of the wrong length, architectures out of scope,
+/// naming the tensor and what to do), usage (patterns, types), output_exists.
 [[nodiscard]] EncodePlan plan_encode(const EncodeOptions& options);
 
 }  // namespace kaiju::codec

@@ -18,11 +18,13 @@ constexpr float kLargestWeight = 1e37F;
 
 void check_weights(const float* weights, size_t first_row, size_t rows, size_t cols) {
     const float* const end = weights + rows * cols;
-    const float* const bad = std::find_if(weights, end, [](float w) { return !(std::fabs(w) <= kLargestWeight); });
+    const float* const bad =
+        std::find_if(weights, end, [](float w) { return !(std::fabs(w) <= kLargestWeight); });
     if (bad != end) {
         const auto at = static_cast<size_t>(bad - weights);
-        throw Error(ErrorCode::bad_input, fmt::format("weight in row {}, column {} is {}: the source is damaged",
-                                                      first_row + at / cols, at % cols, *bad));
+        throw Error(ErrorCode::bad_input,
+                    fmt::format("weight in row {}, column {} is {}: the source is damaged",
+                                first_row + at / cols, at % cols, *bad));
     }
 }
 
@@ -34,7 +36,7 @@ size_t rows_per_piece(const kaiju1::Layout& layout) {
 
 uint64_t bytes_per_thread(const kaiju1::Layout& layout) {
     const uint64_t rows = std::min<uint64_t>(rows_per_piece(layout), layout.rows);
-    return rows * (layout.cols * 2 * sizeof(float) + layout.n_blocks * sizeof(lattice::Nearest));
+    return rows * (layout.cols * 2 * sizeof(float) + layout.n_blocks * sizeof(lattice::CodebookWord));
 }
 
 std::vector<std::byte> encode_tensor(const TensorDecoder& weights, const EncoderV1& encoder, int threads,

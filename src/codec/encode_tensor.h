@@ -5,8 +5,8 @@
 
 #include "base/monitor.h"
 #include "codec/encoder_v1.h"
-#include "codec/tensor_decoder.h"
 #include "codec/telemetry.h"
+#include "codec/tensor_decoder.h"
 
 namespace kaiju::codec {
 
@@ -16,9 +16,9 @@ namespace kaiju::codec {
 /// Bytes in flight per thread while a matrix of this layout is encoded.
 [[nodiscard]] uint64_t bytes_per_thread(const kaiju1::Layout& layout);
 
-/// A whole KAIJU1 payload. Pieces of rows go to threads; the bytes and the statistics do not depend on how many.
-/// The monitor is advanced by weights. Throws bad_input naming row and column of a weight that is not finite or
-/// above 1e37.
+/// A whole KAIJU1 payload. Pieces of rows go to threads; the bytes and the statistics do not depend on how
+/// many. The monitor is advanced by weights. Throws bad_input naming row and column of a weight that is not
+/// finite or above 1e37.
 std::vector<std::byte> encode_tensor(const TensorDecoder& weights, const EncoderV1& encoder, int threads,
                                      Monitor& monitor, EncodeStats& stats);
 

@@ -17,45 +17,29 @@ namespace {
 
 constexpr double kLargestHi = 127;
 
-/// One way to store a point: the trits of x = s (m + 2c + 4z) with one sign, clamped to -1..1.
-struct Clamped {
-    kaiju1::Block block;
-    int clamped = 0;    ///< trits that had to move
-    double error = 0;   ///< squared distance from y to what will be decoded, in steps
-};
-
-// -x lies in the coset of the same m, with the word c (m = 0) or its complement (m = 1): -(2c + 4q) = 2c + 4(-c - q)
-// and -(1 + 2c + 4q) = 1 + 2(1 - c) + 4(-1 - q). The complement of a word has the complemented index, since the code
-// contains the all-ones word and indices are twelve bits of the word.
-Clamped store_with_sign(const lattice::Nearest& nearest, const float* y, bool flip) {
-    Clamped stored;
-    const bool complement = flip && nearest.m == 1;
-    stored.block.m = nearest.m;
-    stored.block.flip = flip;
-    stored.block.word = static_cast<uint16_t>(complement ? 4095 - nearest.word : nearest.word);
-    const uint32_t bits = lattice::kGolay[stored.block.word];
-    const int sign = flip ? -1 : 1;
-    for (size_t i = 0; i < kBlock; ++i) {
-        const int base = nearest.m + 2 * static_cast<int>(bits >> i & 1);
-        const int z = (sign * nearest.x[i] - base) / 4;  // exact
-        const int trit = std::clamp(z, -1, 1);
-        stored.clamped += trit != z;
-        stored.block.z[i] = static_cast<int8_t>(trit);
-        const double delta = static_cast<double>(y[i]) - sign * (base + 4 * trit);
-        stored.error += delta * delta;
-    }
-    return stored;
+/// Whether the nearest z of coordinate y, in its coset, lies outside -1..1.
+bool is_clamped(const lattice::CodebookWord& word, size_t i, float y) {
+    const double target = word.flip ? -static_cast<double>(y) : y;
+    const int base = word.m + 2 * static_cast<int>(lattice::kGolay[word.word] >> i & 1);
+    return std::fabs((target - base) / 4) > 1.5;
 }
 
 }  // namespace
 
 const V1Constants& v1_constants() {
     static const V1Constants constants = [] {
-        // Powers of 2^(1/4); the roots are written out since a library function could round them differently.
-        constexpr std::array<double, 4> kRoots = {1.0, 1.189207115002721, 1.4142135623730951, 1.681792830507429};
-        V1Constants c{.rms_per_step = 2.5, .row_rms_per_scale = 2.5, .multipliers = {}};
+        // Powers of 2^(1/8); the roots are written out since a library function could round them differently.
+        constexpr std::array<double, 8> kRoots = {1.0,
+                                                  1.0905077326652577,
+                                                  1.189207115002721,
+                                                  1.2968395546510096,
+                                                  1.4142135623730951,
+                                                  1.5422108254079407,
+                                                  1.681792830507429,
+                                                  1.8340080864093424};
+        V1Constants c{.rms_per_step = 3.0, .row_rms_per_scale = 3.0, .multipliers = {}};
         for (size_t i = 0; i < kMultipliers; ++i) {
-            c.multipliers[i] = static_cast<float>(std::ldexp(kRoots[i % 4], static_cast<int>(i / 4) - 2));
+            c.multipliers[i] = static_cast<float>(std::ldexp(kRoots[i % 8], static_cast<int>(i / 8) - 1));
         }
         return c;
     }();
@@ -63,11 +47,11 @@ const V1Constants& v1_constants() {
 }
 
 EncoderV1::EncoderV1(const kaiju1::Layout& layout, std::span<const float> importance,
-                     const lattice::Decoder& decoder, const V1Constants& constants)
+                     const lattice::CodebookSearch& search, const V1Constants& constants)
     : layout_(layout),
       importance_(importance.begin(), importance.end()),
       columns_(layout.cols),
-      decoder_(decoder),
+      search_(search),
       constants_(constants) {
     if (importance.size() != layout.cols) {
         throw Error(ErrorCode::bad_input,
@@ -89,23 +73,25 @@ EncoderV1::EncoderV1(const kaiju1::Layout& layout, std::span<const float> import
 }
 
 std::vector<std::byte> EncoderV1::head() const {
-    return kaiju1::make_head(layout_, constants_.multipliers, {columns_.begin(), columns_.begin() + layout_.n_hi});
+    return kaiju1::make_head(layout_, constants_.multipliers,
+                             {columns_.begin(), columns_.begin() + layout_.n_hi});
 }
 
-void EncoderV1::encode_rows(const float* weights, size_t count, std::byte* records, EncodeStats* stats) const {
+void EncoderV1::encode_rows(const float* weights, size_t count, std::byte* records,
+                            EncodeStats* stats) const {
     auto* record = reinterpret_cast<uint8_t*>(records);
     const size_t n_blocks = layout_.n_blocks;
     std::vector<float> y(count * n_blocks * kBlock);
-    std::vector<lattice::Nearest> nearest(count * n_blocks);
+    std::vector<lattice::CodebookWord> nearest(count * n_blocks);
     for (size_t r = 0; r < count; ++r) {
         const float* const row = weights + r * layout_.cols;
         encode_side_band(row, record + r * layout_.row_bytes(), stats[r]);
         choose_steps(row, record + r * layout_.row_bytes(), y.data() + r * n_blocks * kBlock, stats[r]);
     }
-    decoder_.nearest(y, nearest);  // one call for all rows: decoders are fastest on large batches
+    search_.nearest(y, nearest);  // one call for all rows: searches are fastest on large batches
     for (size_t r = 0; r < count; ++r) {
-        encode_blocks(weights + r * layout_.cols, y.data() + r * n_blocks * kBlock, nearest.data() + r * n_blocks,
-                      record + r * layout_.row_bytes(), stats[r]);
+        encode_blocks(weights + r * layout_.cols, y.data() + r * n_blocks * kBlock,
+                      nearest.data() + r * n_blocks, record + r * layout_.row_bytes(), stats[r]);
     }
 }
 
@@ -146,8 +132,8 @@ void EncoderV1::choose_steps(const float* row, uint8_t* record, float* y, Encode
     const auto row_scale = static_cast<float>(std::sqrt(total / bulk_weights) / constants_.row_rms_per_scale);
     store(fields.scales, row_scale);
     for (uint32_t block = 0; block < layout_.n_blocks; ++block) {
-        // The suggested step over row_scale, squared: squares spare a root, and the geometric mean of two multipliers,
-        // where the nearer one in ratio changes, is their product.
+        // The suggested step over row_scale, squared: squares spare a root, and the geometric mean of two
+        // multipliers, where the nearer one in ratio changes, is their product.
         const double suggested = constants_.rms_per_step * static_cast<double>(row_scale);
         const double ratio = row_scale > 0 ? power[block] / kBlock / (suggested * suggested) : 0;
         const auto q = static_cast<size_t>(std::upper_bound(thresholds_.begin(), thresholds_.end(), ratio) -
@@ -162,25 +148,23 @@ void EncoderV1::choose_steps(const float* row, uint8_t* record, float* y, Encode
     }
 }
 
-void EncoderV1::encode_blocks(const float* row, const float* y, const lattice::Nearest* nearest, uint8_t* record,
-                              EncodeStats& stats) const {
+void EncoderV1::encode_blocks(const float* row, const float* y, const lattice::CodebookWord* nearest,
+                              uint8_t* record, EncodeStats& stats) const {
     const kaiju1::RowFields fields(record, layout_);
     const double row_scale = load<float>(fields.scales);
     const uint32_t* const bulk = columns_.data() + layout_.n_hi;
     for (uint32_t block = 0; block < layout_.n_blocks; ++block) {
         const float* const target = y + kBlock * block;
-        Clamped best = store_with_sign(nearest[block], target, false);
-        if (best.clamped > 0) {
-            const Clamped flipped = store_with_sign(nearest[block], target, true);
-            if (flipped.clamped < best.clamped ||
-                (flipped.clamped == best.clamped && flipped.error < best.error)) {
-                best = flipped;
-            }
+        const lattice::CodebookWord& best = nearest[block];
+        uint64_t clamped = 0;
+        for (size_t i = 0; i < kBlock; ++i) {
+            clamped += is_clamped(best, i, target[i]);
         }
         ++stats.blocks;
-        stats.clamped_blocks += best.clamped > 0;
-        stats.clamped_trits += static_cast<uint64_t>(best.clamped);
-        const kaiju1::Code code = kaiju1::pack(best.block);
+        stats.clamped_blocks += clamped > 0;
+        stats.clamped_trits += clamped;
+        const kaiju1::Code code = kaiju1::pack(
+            {.word = best.word, .m = best.m, .flip = best.flip, .watermark = false, .z = best.z});
         std::copy(code.begin(), code.end(), fields.codes + kaiju1::kCodeBytes * block);
 
         const int q = fields.nibbles[block / 2] >> (4 * (block & 1)) & 15;

@@ -14,14 +14,15 @@ namespace {
 constexpr std::string_view kMagic = "KJU1";
 constexpr uint32_t kVersion = 1;
 constexpr size_t kTritsPerByte = 5;
-constexpr int kTritByteValues = 243;      // 3^5
-constexpr int kLastTritByteValues = 81;   // 3^4: the last byte holds four trits
+constexpr int kTritByteValues = 243;     // 3^5
+constexpr int kLastTritByteValues = 81;  // 3^4: the last byte holds four trits
 
 [[noreturn]] void corrupt(std::string message) {
     throw Error(ErrorCode::bad_input, "KAIJU1 payload: " + std::move(message));
 }
 
-// The five digits of a byte, each as z = t - 1. Rows 243..255 are corrupt on the wire; zeros keep kernels in bounds.
+// The five digits of a byte, each as z = t - 1. Rows 243..255 are corrupt on the wire; zeros keep kernels in
+// bounds.
 constexpr auto kTrits = [] {
     std::array<std::array<int8_t, kTritsPerByte>, 256> table{};
     for (int byte = 0; byte < kTritByteValues; ++byte) {
@@ -98,7 +99,8 @@ Layout Layout::for_matrix(uint64_t rows, uint64_t cols, double hi_frac) {
         throw Error(ErrorCode::usage, fmt::format("side-band fraction {} is not in 0..1", hi_frac));
     }
     if (rows == 0 || cols == 0 || rows > UINT32_MAX || cols > UINT32_MAX) {
-        throw Error(ErrorCode::bad_input, fmt::format("{} x {} is not a matrix that KAIJU1 can hold", rows, cols));
+        throw Error(ErrorCode::bad_input,
+                    fmt::format("{} x {} is not a matrix that KAIJU1 can hold", rows, cols));
     }
     const auto wanted = static_cast<uint64_t>(std::ceil(hi_frac * static_cast<double>(cols)));
     const uint64_t n_blocks = (cols - std::min(wanted, cols)) / kBlock;
@@ -130,20 +132,22 @@ TensorView::TensorView(Bytes payload) {
         corrupt(fmt::format("{} rows x {} columns: both must be at least 1", layout_.rows, layout_.cols));
     }
     if (layout_.n_hi + kBlock * uint64_t{layout_.n_blocks} != layout_.cols) {
-        corrupt(fmt::format("{} side-band columns and {} blocks of 24 do not add up to {} columns", layout_.n_hi,
-                            layout_.n_blocks, layout_.cols));
+        corrupt(fmt::format("{} side-band columns and {} blocks of 24 do not add up to {} columns",
+                            layout_.n_hi, layout_.n_blocks, layout_.cols));
     }
     if (layout_.perm_kind > 1) {
         corrupt(fmt::format("perm_kind {}, must be 0 or 1", layout_.perm_kind));
     }
     if (index_bytes != layout_.index_bytes()) {
-        corrupt(fmt::format("index_bytes {}, must be {} for {} columns", index_bytes, layout_.index_bytes(), layout_.cols));
+        corrupt(fmt::format("index_bytes {}, must be {} for {} columns", index_bytes, layout_.index_bytes(),
+                            layout_.cols));
     }
     (void)reader.take(6, "reserved bytes");
     for (size_t i = 0; i < kMultipliers; ++i) {
         const auto value = reader.read<float>("multipliers");
         if (!std::isfinite(value) || value <= 0 || (i > 0 && value <= multipliers_[i - 1])) {
-            corrupt(fmt::format("multiplier {} is {}: they must be finite, positive and ascending", i, value));
+            corrupt(
+                fmt::format("multiplier {} is {}: they must be finite, positive and ascending", i, value));
         }
         multipliers_[i] = value;
     }
@@ -156,8 +160,8 @@ TensorView::TensorView(Bytes payload) {
 }
 
 void TensorView::read_columns(ByteReader& reader) {
-    // Memory is bounded by the payload only for perm_kind 1; for kind 0 the bulk columns are implied, and a row that
-    // holds them was already checked to be there.
+    // Memory is bounded by the payload only for perm_kind 1; for kind 0 the bulk columns are implied, and a
+    // row that holds them was already checked to be there.
     const uint64_t listed = layout_.listed_columns();
     columns_.reserve(layout_.cols);
     std::vector<bool> seen(layout_.cols, false);
@@ -165,7 +169,8 @@ void TensorView::read_columns(ByteReader& reader) {
         const uint32_t column = layout_.index_bytes() == 2 ? reader.read<uint16_t>("column index")
                                                            : reader.read<uint32_t>("column index");
         if (column >= layout_.cols) {
-            corrupt(fmt::format("column index {} at position {}: there are {} columns", column, i, layout_.cols));
+            corrupt(
+                fmt::format("column index {} at position {}: there are {} columns", column, i, layout_.cols));
         }
         if (seen[column]) {
             corrupt(fmt::format("column {} is listed twice", column));
@@ -217,7 +222,8 @@ void TensorView::check_row(uint64_t index, std::vector<float>& scratch) const {
     const auto row_scale = load<float>(fields.scales);
     const auto hi_scale = load<float>(fields.scales + 4);
     if (!valid_scale(row_scale) || !valid_scale(hi_scale)) {
-        corrupt(fmt::format("row {}: scales {} and {} must be finite and not negative", index, row_scale, hi_scale));
+        corrupt(fmt::format("row {}: scales {} and {} must be finite and not negative", index, row_scale,
+                            hi_scale));
     }
     for (uint32_t block = 0; block < layout_.n_blocks; ++block) {
         if (!valid_trits(fields.codes + kCodeBytes * block)) {

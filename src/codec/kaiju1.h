@@ -11,19 +11,19 @@
 namespace kaiju::codec::kaiju1 {
 
 inline constexpr size_t kHeaderBytes = 128;
-inline constexpr size_t kBlock = 24;       ///< weights in a block
-inline constexpr size_t kCodeBytes = 7;    ///< bytes of a block's code
-inline constexpr size_t kMultipliers = 16; ///< step multipliers of a tensor, 4 bits a block choose one
+inline constexpr size_t kBlock = 24;        ///< weights in a block
+inline constexpr size_t kCodeBytes = 7;     ///< bytes of a block's code
+inline constexpr size_t kMultipliers = 16;  ///< step multipliers of a tensor, 4 bits a block choose one
 
 using Multipliers = std::array<float, kMultipliers>;
 using Code = std::array<uint8_t, kCodeBytes>;
 
 /// The fields of a block (section 4): C_i = s (m + 2 c_i + 4 z_i), s = -1 if flip else +1.
 struct Block {
-    uint16_t word = 0;              ///< index of the Golay code word, 0..4095
-    uint8_t m = 0;                  ///< half: 0 or 1
+    uint16_t word = 0;  ///< index of the Golay code word, 0..4095
+    uint8_t m = 0;      ///< half: 0 or 1
     bool flip = false;
-    bool watermark = false;         ///< ignored by decoders; set by the v3 encoder
+    bool watermark = false;          ///< ignored by decoders; set by the v3 encoder
     std::array<int8_t, kBlock> z{};  ///< -1, 0 or 1
 };
 
@@ -43,15 +43,17 @@ struct Layout {
     uint32_t n_blocks = 0;  ///< n_hi + 24 n_blocks = cols
     uint8_t perm_kind = 0;  ///< 0: side-band columns listed, bulk ascending; 1: all columns listed
 
-    /// The layout that an encoder gives a matrix: n_hi = hi_frac * cols, rounded up until 24 divides the rest.
-    /// Throws usage unless 0 <= hi_frac <= 1, bad_input unless both dimensions are in 1 .. 2^32 - 1.
+    /// The layout that an encoder gives a matrix: n_hi = hi_frac * cols, rounded up until 24 divides the
+    /// rest. Throws usage unless 0 <= hi_frac <= 1, bad_input unless both dimensions are in 1 .. 2^32 - 1.
     [[nodiscard]] static Layout for_matrix(uint64_t rows, uint64_t cols, double hi_frac);
 
     [[nodiscard]] uint64_t index_bytes() const { return cols <= 65536 ? 2 : 4; }
     [[nodiscard]] uint64_t listed_columns() const { return perm_kind == 0 ? n_hi : cols; }
     [[nodiscard]] uint64_t rows_offset() const { return kHeaderBytes + listed_columns() * index_bytes(); }
     [[nodiscard]] uint64_t nibble_bytes() const { return (uint64_t{n_blocks} + 1) / 2; }
-    [[nodiscard]] uint64_t row_bytes() const { return 8 + uint64_t{n_hi} + nibble_bytes() + kCodeBytes * n_blocks; }
+    [[nodiscard]] uint64_t row_bytes() const {
+        return 8 + uint64_t{n_hi} + nibble_bytes() + kCodeBytes * n_blocks;
+    }
     /// Throws bad_input where 64 bits overflow.
     [[nodiscard]] uint64_t payload_bytes() const;
 };
@@ -65,13 +67,11 @@ struct RowFields {
     Byte* codes;    ///< u8 code[7 n_blocks]
 
     RowFields(Byte* record, const Layout& layout)
-        : scales(record),
-          hi(record + 8),
-          nibbles(hi + layout.n_hi),
-          codes(nibbles + layout.nibble_bytes()) {}
+        : scales(record), hi(record + 8), nibbles(hi + layout.n_hi), codes(nibbles + layout.nibble_bytes()) {}
 };
 
-/// A parsed payload. Construction validates the header, the multipliers and the column lists; `check` the rows.
+/// A parsed payload. Construction validates the header, the multipliers and the column lists; `check` the
+/// rows.
 class TensorView final : public TensorDecoder {
   public:
     /// Throws bad_input with the field that is wrong. The bytes must outlive the view.
@@ -96,7 +96,8 @@ class TensorView final : public TensorDecoder {
     const uint8_t* rows_ = nullptr;
 };
 
-/// The fixed part of a payload: header and column list, for perm_kind 0. `side_band`: n_hi columns, ascending.
+/// The fixed part of a payload: header and column list, for perm_kind 0. `side_band`: n_hi columns,
+/// ascending.
 [[nodiscard]] std::vector<std::byte> make_head(const Layout& layout, const Multipliers& multipliers,
                                                const std::vector<uint32_t>& side_band);
 

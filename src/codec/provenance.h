@@ -8,8 +8,8 @@
 
 namespace kaiju::codec {
 
-/// {"sha256", "size"} of some files as one, in order (the parts of a split model, or a single file). Reads them whole;
-/// progress counts bytes.
+/// {"sha256", "size"} of some files as one, in order (the parts of a split model, or a single file). Reads
+/// them whole; progress counts bytes.
 [[nodiscard]] nlohmann::json source_json(std::span<const MappedFile> files, Monitor& monitor);
 
 /// {"architecture", "name"} as far as the key-values have them.

@@ -31,12 +31,12 @@ struct Architecture {
 
 // Those that neither a key nor a tensor name gives away.
 constexpr std::array kArchitectures = {
-    Architecture{"clip", "an image model"},           Architecture{"flux", "an image model"},
-    Architecture{"sd1", "an image model"},            Architecture{"sd3", "an image model"},
-    Architecture{"sdxl", "an image model"},           Architecture{"wavtokenizer-dec", "a speech model"},
-    Architecture{"mamba", "a state-space model"},     Architecture{"mamba2", "a state-space model"},
-    Architecture{"rwkv6", "a state-space model"},     Architecture{"rwkv7", "a state-space model"},
-    Architecture{"minimax-01", "a hybrid model"},     Architecture{"kimi-linear", "a hybrid model"},
+    Architecture{"clip", "an image model"},       Architecture{"flux", "an image model"},
+    Architecture{"sd1", "an image model"},        Architecture{"sd3", "an image model"},
+    Architecture{"sdxl", "an image model"},       Architecture{"wavtokenizer-dec", "a speech model"},
+    Architecture{"mamba", "a state-space model"}, Architecture{"mamba2", "a state-space model"},
+    Architecture{"rwkv6", "a state-space model"}, Architecture{"rwkv7", "a state-space model"},
+    Architecture{"minimax-01", "a hybrid model"}, Architecture{"kimi-linear", "a hybrid model"},
     Architecture{"qwen3next", "a hybrid model"},
 };
 
@@ -46,8 +46,8 @@ std::optional<std::string> out_of_scope(const format::KeyValues& key_values,
                                         std::span<const format::TensorInfo> tensors) {
     const std::string architecture = key_values.find_string("general.architecture").value_or("unnamed");
     const auto because = [&](std::string_view kind, std::string_view evidence) {
-        return fmt::format("architecture \"{}\" is {} ({}): only dense text models can be encoded", architecture, kind,
-                           evidence);
+        return fmt::format("architecture \"{}\" is {} ({}): only dense text models can be encoded",
+                           architecture, kind, evidence);
     };
     for (const auto& known : kArchitectures) {
         if (architecture == known.name) {
@@ -60,7 +60,8 @@ std::optional<std::string> out_of_scope(const format::KeyValues& key_values,
     for (const auto& tensor : tensors) {
         for (const auto& sign : kSigns) {
             const size_t at = tensor.name.find(sign.in_name);
-            // A sign that starts with a letter must start the name or a part of it ("mm." is not in "norm.weight").
+            // A sign that starts with a letter must start the name or a part of it ("mm." is not in
+            // "norm.weight").
             if (at != std::string::npos && (sign.in_name[0] == '.' || sign.in_name[0] == '_' || at == 0)) {
                 return because(sign.kind, fmt::format("it has a tensor {}", tensor.name));
             }

@@ -8,14 +8,15 @@
 
 namespace kaiju::codec {
 
-/// Sums over the rows of one tensor that were encoded. Rows may be added in any order from several threads into
-/// separate objects; per-row sums are added in row order afterwards, so that totals do not depend on scheduling.
+/// Sums over the rows of one tensor that were encoded. Rows may be added in any order from several threads
+/// into separate objects; per-row sums are added in row order afterwards, so that totals do not depend on
+/// scheduling.
 struct EncodeStats {
     double diagonal_excess = 0;  ///< Σ h_i ΔW_i², h the importance (mean square of input i)
     double diagonal_energy = 0;  ///< Σ h_i W_i², what the excess is relative to
     uint64_t blocks = 0;
-    uint64_t clamped_blocks = 0;  ///< blocks with at least one trit clamped
-    uint64_t clamped_trits = 0;
+    uint64_t clamped_blocks = 0;  ///< blocks with at least one clamped trit
+    uint64_t clamped_trits = 0;   ///< trits whose own nearest z, in the coset chosen, lies outside -1..1
     std::array<uint64_t, kaiju1::kMultipliers> multipliers{};  ///< how often each was chosen
 
     EncodeStats& operator+=(const EncodeStats& other);

@@ -50,21 +50,26 @@ NpyFile::NpyFile(const std::filesystem::path& path) : file_(path) {
         }
         const auto major = reader.read<uint8_t>("version");
         (void)reader.read<uint8_t>("version");
-        const uint64_t length = major == 1 ? reader.read<uint16_t>("header length") : reader.read<uint32_t>("header length");
+        const uint64_t length =
+            major == 1 ? reader.read<uint16_t>("header length") : reader.read<uint32_t>("header length");
         const std::string header = reader.text(length, "header");
         if (!value_after(header, "descr").starts_with("'<f4'")) {
-            throw Error(ErrorCode::bad_input, "only little-endian 32-bit floats ('<f4') are read: save it with dtype float32");
+            throw Error(ErrorCode::bad_input,
+                        "only little-endian 32-bit floats ('<f4') are read: save it with dtype float32");
         }
         if (!value_after(header, "fortran_order").starts_with("False")) {
-            throw Error(ErrorCode::bad_input, "Fortran order is not read: save it with numpy.ascontiguousarray");
+            throw Error(ErrorCode::bad_input,
+                        "Fortran order is not read: save it with numpy.ascontiguousarray");
         }
         const std::vector<uint64_t> shape = parse_shape(value_after(header, "shape"));
         if (shape.empty() || shape.size() > 2) {
-            throw Error(ErrorCode::bad_input, fmt::format("{} dimensions: a matrix or a vector is read", shape.size()));
+            throw Error(ErrorCode::bad_input,
+                        fmt::format("{} dimensions: a matrix or a vector is read", shape.size()));
         }
         rows_ = shape.size() == 2 ? shape[0] : 1;
         cols_ = shape.back();
-        values_ = reader.take(checked_mul(checked_mul(rows_, cols_, "the matrix"), sizeof(float), "the matrix"), "values");
+        values_ = reader.take(
+            checked_mul(checked_mul(rows_, cols_, "the matrix"), sizeof(float), "the matrix"), "values");
         if (reader.remaining() != 0) {
             throw Error(ErrorCode::bad_input, fmt::format("{} bytes follow the values", reader.remaining()));
         }

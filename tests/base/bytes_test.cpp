@@ -57,7 +57,8 @@ TEST(Bytes, ReaderRefusesToRunPastTheEnd) {
 
 TEST(Error, PlacesAreAddedOutermostFirst) {
     try {
-        within("model.gguf", [] { within("tensor a", [] { throw Error(ErrorCode::missing, "no importance"); }); });
+        within("model.gguf",
+               [] { within("tensor a", [] { throw Error(ErrorCode::missing, "no importance"); }); });
         FAIL();
     } catch (const Error& error) {
         EXPECT_EQ(error.code(), ErrorCode::missing);

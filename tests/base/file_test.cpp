@@ -51,7 +51,8 @@ TEST(OutputFile, KeptPartIsFoundAgainAndHeldByOneWriter) {
     {
         OutputFile file(target, OutputFile::OnAbandon::keep);
         file.write_at(4, std::as_bytes(std::span(std::string_view("tail"))));
-        EXPECT_EQ(code_of([&] { const OutputFile other(target, OutputFile::OnAbandon::keep); }), ErrorCode::busy);
+        EXPECT_EQ(code_of([&] { const OutputFile other(target, OutputFile::OnAbandon::keep); }),
+                  ErrorCode::busy);
     }
     OutputFile again(target, OutputFile::OnAbandon::keep);
     EXPECT_EQ(again.size(), 8U);

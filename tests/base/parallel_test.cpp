@@ -22,7 +22,8 @@ TEST(ParallelFor, CoversEveryIndexOnceForAnyGrainAndThreads) {
                     }
                 });
                 for (size_t i = 0; i < count; ++i) {
-                    ASSERT_EQ(seen[i], 1) << i << " of " << count << ", grain " << grain << ", threads " << threads;
+                    ASSERT_EQ(seen[i], 1)
+                        << i << " of " << count << ", grain " << grain << ", threads " << threads;
                 }
             }
         }

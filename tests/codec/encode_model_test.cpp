@@ -20,11 +20,13 @@ using test::expect_error;
 class StopAfter final : public Monitor {
   public:
     explicit StopAfter(uint64_t weights) : limit_(weights) {}
-    void advance(uint64_t units) override { seen_ += units; }
+    void begin(std::string_view phase, uint64_t, std::string_view) override { encoding_ = phase == "encode"; }
+    void advance(uint64_t units) override { seen_ += encoding_ ? units : 0; }
     [[nodiscard]] bool cancelled() const override { return seen_ >= limit_; }
 
   private:
     uint64_t limit_;
+    bool encoding_ = false;
     std::atomic<uint64_t> seen_ = 0;
 };
 
@@ -67,7 +69,8 @@ TEST(EncodeModel, InterruptedAnywhereAndResumedGivesTheSameBytes) {
     for (uint64_t stop = 1; stop < weights; stop += weights / 7) {
         EncodeOptions options = fixture.options("part" + std::to_string(stop) + ".knot");
         StopAfter early(stop);
-        expect_error(ErrorCode::interrupted, "--resume", [&] { (void)encode_model(plan_encode(options), early); });
+        expect_error(ErrorCode::interrupted, "--resume",
+                     [&] { (void)encode_model(plan_encode(options), early); });
         expect_error(ErrorCode::output_exists, "unfinished", [&] { (void)encode(options); });
         EXPECT_FALSE(std::filesystem::exists(options.out));
         options.resume = true;
@@ -88,13 +91,15 @@ TEST(EncodeModel, ResumeRefusesOtherSettingsAndRepairsDamage) {
     other.hi_frac = 0.2;
     expect_error(ErrorCode::usage, "hi_frac", [&] { (void)encode(other); });
 
-    // Damage a payload that the journal, written by hand here, calls finished; and cut the journal's last line.
+    // Damage a payload that the journal, written by hand here, calls finished; and cut the journal's last
+    // line.
     {
         std::ofstream journal(EncodeJournal::path_of(options.out), std::ios::app);
-        journal << R"({"index":1,"xxh3":1,"name":"x","type":"F32","rows":1,"cols":1,"nbytes":4,"seconds":0,)"
-                   R"("diagonal_excess":0,"diagonal_energy":0,"blocks":0,"clamped_blocks":0,"clamped_trits":0,)"
-                   R"("multipliers":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]})"
-                << "\n{\"index\":2,\"xx";
+        journal
+            << R"({"index":1,"xxh3":1,"name":"x","type":"F32","rows":1,"cols":1,"nbytes":4,"seconds":0,)"
+               R"("diagonal_excess":0,"diagonal_energy":0,"blocks":0,"clamped_blocks":0,"clamped_trits":0,)"
+               R"("multipliers":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]})"
+            << "\n{\"index\":2,\"xx";
     }
     EXPECT_EQ(encode(options), reference);
 }

@@ -98,12 +98,14 @@ TEST(EncodePlan, ImportanceIsCheckedBeforeAnyWork) {
         std::fill(sums.begin(), sums.end(), 0.0F);
     });
     refused(ErrorCode::bad_input, "zero", [&](auto& i) { i.entries[name].count = 0; });
-    refused(ErrorCode::bad_input, "another model", [&](auto& i) { i.entries[name].sum_of_squares.pop_back(); });
+    refused(ErrorCode::bad_input, "another model",
+            [&](auto& i) { i.entries[name].sum_of_squares.pop_back(); });
 }
 
 TEST(EncodePlan, BaseMustBeTheSameModel) {
     const EncodeFixture fixture;
-    const auto refused_base = [&](const kaiju::test::TinyModelOptions& shape, ErrorCode code, const std::string& part) {
+    const auto refused_base = [&](const kaiju::test::TinyModelOptions& shape, ErrorCode code,
+                                  const std::string& part) {
         const kaiju::test::TemporaryFolder folder;
         EncodeOptions options = fixture.options();
         options.base = kaiju::test::write_tiny_model(folder / "base.gguf", shape);
@@ -115,7 +117,8 @@ TEST(EncodePlan, BaseMustBeTheSameModel) {
 
     EncodeOptions options = fixture.options();
     options.base = kaiju::test::write_tiny_model(fixture.folder() / "base.gguf", {.type = GGML_TYPE_Q8_0});
-    EXPECT_EQ(entry_of(plan_encode(options), "blk.0.attn_v.weight").info.type, "Q8_0") << "copied from the base";
+    EXPECT_EQ(entry_of(plan_encode(options), "blk.0.attn_v.weight").info.type, "Q8_0")
+        << "copied from the base";
 }
 
 TEST(EncodePlan, OutOfScopeArchitecturesAreRefused) {

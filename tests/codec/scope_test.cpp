@@ -15,14 +15,16 @@ TEST(LinearWeight, NamesOfTheSixRoles) {
         EXPECT_TRUE(is_linear_weight("blk.127." + std::string(role) + ".weight"));
         EXPECT_FALSE(is_linear_weight("blk.0." + std::string(role) + ".bias"));
     }
-    for (const char* name : {"blk.0.attn_v.weight", "blk.0.attn_norm.weight", "token_embd.weight", "output.weight",
-                             "blk..attn_q.weight", "blk.x.attn_q.weight", "blk.0.weight", "blk.0attn_q.weight",
-                             "v.blk.0.attn_q.weight", "", "blk.", "blk.7", "blk.7.weight"}) {
+    for (const char* name :
+         {"blk.0.attn_v.weight", "blk.0.attn_norm.weight", "token_embd.weight", "output.weight",
+          "blk..attn_q.weight", "blk.x.attn_q.weight", "blk.0.weight", "blk.0attn_q.weight",
+          "v.blk.0.attn_q.weight", "", "blk.", "blk.7", "blk.7.weight"}) {
         EXPECT_FALSE(is_linear_weight(name)) << name;
     }
 }
 
-std::optional<std::string> scope_of(const std::string& architecture, const std::vector<std::string>& tensor_names) {
+std::optional<std::string> scope_of(const std::string& architecture,
+                                    const std::vector<std::string>& tensor_names) {
     const test::TemporaryFolder folder;
     const auto path = test::write_tiny_model(folder / "m.gguf", {.architecture = architecture});
     const auto model = format::ModelFile::open(path);
@@ -35,7 +37,8 @@ std::optional<std::string> scope_of(const std::string& architecture, const std::
 
 TEST(Scope, DenseTextModelsAreIn) {
     EXPECT_EQ(scope_of("llama", {}), std::nullopt);
-    EXPECT_EQ(scope_of("an-architecture-of-next-year", {"blk.0.ffn_norm.weight", "comm.weight"}), std::nullopt);
+    EXPECT_EQ(scope_of("an-architecture-of-next-year", {"blk.0.ffn_norm.weight", "comm.weight"}),
+              std::nullopt);
 }
 
 TEST(Scope, OthersAreOutAndTheReasonNamesTheEvidence) {

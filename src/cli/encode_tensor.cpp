@@ -1,0 +1,196 @@
+// kaiju encode-tensor: one matrix, from a model or from a plain array, becomes a knot of one entry.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/file.h"
+#include "cli/command.h"
+#include "codec/encode_plan.h"
+#include "codec/encode_tensor.h"
+#include "format/imatrix.h"
+#include "format/knot_writer.h"
+#include "format/model_file.h"
+#include "format/npy.h"
+#include "lattice/decoder.h"
+
+namespace kaiju::cli {
+
+namespace {
+
+struct Options {
+    std::string model;
+    std::string tensor;
+    std::string input;
+    uint64_t rows = 0;
+    uint64_t cols = 0;
+    std::string imatrix;
+    std::string importance;
+    bool uniform = false;
+    std::string out;
+    std::string name = "weight";
+    std::string decoder;
+    double hi_frac = 0.1;
+    int threads = 1;
+};
+
+/// The matrix to encode: whatever holds its bytes, and a view of them as a tensor of a stock type.
+struct Source {
+    std::unique_ptr<format::ModelFile> model;
+    std::optional<format::NpyFile> npy;
+    std::optional<MappedFile> raw;
+    format::TensorInfo info;
+    Bytes payload;
+};
+
+Source source_from_model(const Options& options) {
+    Source source;
+    source.model = format::ModelFile::open(options.model);
+    const auto index = source.model->find(options.tensor);
+    if (!index) {
+        throw Error(ErrorCode::missing, fmt::format("{}: there is no tensor {}; kaiju knot info lists them",
+                                                    options.model, options.tensor));
+    }
+    source.info = source.model->tensors()[*index];
+    source.payload = source.model->payload(*index);
+    return source;
+}
+
+Source source_from_array(const Options& options) {
+    Source source;
+    if (options.input.ends_with(".npy")) {
+        source.npy.emplace(options.input);
+        source.info = {.name = options.name,
+                       .type = "F32",
+                       .shape = {source.npy->rows(), source.npy->cols()},
+                       .nbytes = 0};
+        source.payload = source.npy->values();
+    } else {
+        if (options.rows == 0 || options.cols == 0) {
+            throw Error(ErrorCode::usage,
+                        fmt::format("{}: raw f32 values need --rows and --cols", options.input));
+        }
+        source.raw.emplace(options.input);
+        source.info = {
+            .name = options.name, .type = "F32", .shape = {options.rows, options.cols}, .nbytes = 0};
+        source.payload = source.raw->bytes();
+    }
+    source.info.nbytes = source.payload.size();
+    return source;
+}
+
+std::vector<float> importance_of(const Options& options, const format::TensorInfo& info) {
+    if (options.uniform) {
+        return std::vector<float>(info.cols(), 1.0F);
+    }
+    if (!options.importance.empty()) {
+        const format::NpyFile file(options.importance);
+        std::vector<float> values(file.values().size() / sizeof(float));
+        std::copy_n(file.values().data(), file.values().size(), reinterpret_cast<std::byte*>(values.data()));
+        return values;
+    }
+    const format::Imatrix imatrix = format::read_imatrix(options.imatrix);
+    const auto* entry = imatrix.find(info.name);
+    if (entry == nullptr) {
+        throw Error(ErrorCode::missing,
+                    fmt::format("{}: there is no entry for {}", options.imatrix, info.name));
+    }
+    return entry->mean_squares();
+}
+
+int run(Session& session, const Options& options) {
+    require_absent(options.out);
+    if (options.model.empty() && options.input.empty()) {
+        throw Error(ErrorCode::usage, "name the matrix: --model and --tensor, or --input");
+    }
+    const Source source = options.model.empty() ? source_from_array(options) : source_from_model(options);
+    const auto weights = codec::make_tensor_decoder(source.info, source.payload);
+    const auto layout =
+        codec::kaiju1::Layout::for_matrix(source.info.rows(), source.info.cols(), options.hi_frac);
+    const std::string decoder_name(options.decoder.empty() ? lattice::decoder_names().front()
+                                                           : options.decoder);
+    const lattice::CodebookSearch search(lattice::Parity::kept);
+    const std::vector<float> importance = importance_of(options, source.info);
+
+    codec::EncodeStats stats;
+    const auto payload = within("tensor " + source.info.name, [&] {
+        const codec::EncoderV1 encoder(layout, importance, search);
+        session.monitor().begin("encode", source.info.weights(), "weights");
+        auto made = codec::encode_tensor(*weights, encoder, options.threads, session.monitor(), stats);
+        session.monitor().end();
+        return made;
+    });
+    const format::TensorInfo info{.name = source.info.name,
+                                  .type = "KAIJU1",
+                                  .shape = {layout.rows, layout.cols},
+                                  .nbytes = payload.size()};
+    format::KnotWriter writer(options.out, {info});
+    writer.write_payload(0, payload);
+    writer.finish(
+        {{"kaiju", {{"encoder", "v1-legacy"}, {"decoder", decoder_name}, {"hi_frac", options.hi_frac}}},
+         {"created_by", "kaiju " KAIJU_VERSION}});
+
+    const double bits = 8.0 * static_cast<double>(info.nbytes) / static_cast<double>(info.weights());
+    const double relative = stats.diagonal_energy > 0 ? stats.diagonal_excess / stats.diagonal_energy : 0;
+    const double clamp_rate =
+        static_cast<double>(stats.clamped_blocks) / std::max<double>(1, static_cast<double>(stats.blocks));
+    if (session.json()) {
+        session.print(nlohmann::json{{"out", options.out},
+                                     {"name", info.name},
+                                     {"rows", layout.rows},
+                                     {"cols", layout.cols},
+                                     {"bytes", info.nbytes},
+                                     {"bits", bits},
+                                     {"diagonal_excess", stats.diagonal_excess},
+                                     {"relative_excess", relative},
+                                     {"clamp_rate", clamp_rate}});
+    } else {
+        session.print(
+            fmt::format("{}: {} {} x {}, {:.3f} bits per weight, relative excess {:.4f}, clamp rate {:.3f}\n",
+                        options.out, info.name, layout.rows, layout.cols, bits, relative, clamp_rate));
+    }
+    return 0;
+}
+
+}  // namespace
+
+void add_encode_tensor(CLI::App& app, Session& session) {
+    auto options = std::make_shared<Options>();
+    CLI::App* command =
+        add_command(app, session, "encode-tensor", "Compress one matrix to a knot of one entry",
+                    "kaiju encode-tensor --model model-f16.gguf --tensor blk.0.attn_q.weight --imatrix "
+                    "model.imatrix.gguf --out q.knot",
+                    [options](Session& current) { return run(current, *options); });
+    auto* model = command->add_option("--model", options->model, "Take the matrix from this .gguf or .knot")
+                      ->type_name("FILE");
+    auto* tensor =
+        command->add_option("--tensor", options->tensor, "Name of the tensor in the model")->needs(model);
+    model->needs(tensor);
+    auto* input = command
+                      ->add_option("--input", options->input,
+                                   "Take it from a .npy, or from raw little-endian f32 values")
+                      ->type_name("FILE")
+                      ->excludes(model);
+    command->add_option("--rows", options->rows, "Rows of raw values")->needs(input);
+    command->add_option("--cols", options->cols, "Columns of raw values")->needs(input);
+    command->add_option("--name", options->name, "Name of the entry made from --input")
+        ->needs(input)
+        ->capture_default_str();
+    auto* importance = command->add_option_group("importance", "Importance of the columns");
+    importance->add_option("--imatrix", options->imatrix, "From an importance matrix")->type_name("FILE");
+    importance->add_option("--importance", options->importance, "From a .npy of one value per column")
+        ->type_name("FILE");
+    importance->add_flag("--uniform", options->uniform, "All columns alike");
+    importance->require_option(1);
+    command->add_option("--out", options->out, "The .knot to write; it must not exist")
+        ->required()
+        ->type_name("FILE");
+    command->add_option("--decoder", options->decoder, "Nearest-point search; the bytes do not depend on it");
+    command->add_option("--hi-frac", options->hi_frac, "Part of the columns that the 8-bit side-band takes")
+        ->capture_default_str();
+    add_threads(*command, options->threads);
+    add_json(*command, session);
+}
+
+}  // namespace kaiju::cli
