@@ -10,6 +10,9 @@ using namespace kaiju;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return fuzz::one_input(data, size, [](Bytes file) {
+        if (file.empty()) {
+            return;  // no key-values, to KeyValues; no GGUF, to the header's reader
+        }
         const format::KeyValues key_values(file);
         for (const format::GgufKeyValue& kv : key_values.all()) {
             try {
