@@ -1,5 +1,5 @@
 """What a reader would trip over in the files named on standard input: maps that name files long gone, links that lead
-nowhere, files too long to read, commands without a page."""
+nowhere, files too long to read, commands without a page, work left undone, paths of one person's machine."""
 import os
 import pathlib
 import re
@@ -10,6 +10,7 @@ NOT_READ = re.compile(r"(^tests/golden/|^fuzz/corpus/|^LICENSE$|\.jsonl?$)")
 TOP = "src|tests|bench|docs|include|scripts|fuzz|cmake|tools"
 NAMED = re.compile(rf"`((?:{TOP})/[A-Za-z0-9_./-]+)`")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
+UNDONE = re.compile(r"\b(T[O]DO|F[I]XME|X[X]X)\b|/(?:h[o]me|r[o]ot)/[a-z]")
 PAGE = re.compile(r"\b(docs/[a-z0-9/-]+\.md)\b")
 ADD_COMMAND = re.compile(r'add_(?:command|group)\(\s*app,\s*(?:session,\s*)?"([a-z0-9-]+)"')
 
@@ -27,6 +28,9 @@ for name in names:
         lines = text.count("\n")
         if lines > LIMIT:
             faults.append(f"{name}: {lines} lines, over {LIMIT}")
+        for number, line in enumerate(text.splitlines(), 1):
+            if found := UNDONE.search(line):
+                faults.append(f"{name}:{number}: {found.group()}")
         if path.suffix == ".md":
             for target in NAMED.findall(text):
                 if not os.path.exists(target):
