@@ -150,10 +150,10 @@ int run_gate_command(Session& session, const Options& options) {
         return report.pass() ? 0 : 1;
     }
     std::string text =
-        fmt::format("decoder {} on {}\n{:<18} {:>10} {:>10} {:>8} {:>8} {:>12}\n", decoder->name(),
+        fmt::format("decoder {} on {}\n{:<22} {:>10} {:>10} {:>8} {:>8} {:>12}\n", decoder->name(),
                     decoder->simd(), "points", "count", "different", "far", "outside", "largest gap");
     for (const lattice::GateSet& set : report.sets) {
-        text += fmt::format("{:<18} {:>10} {:>10} {:>8} {:>8} {:>12.3g}\n", set.name, set.points,
+        text += fmt::format("{:<22} {:>10} {:>10} {:>8} {:>8} {:>12.3g}\n", set.name, set.points,
                             set.different, set.far, set.outside, set.largest_gap);
     }
     if (report.moment_points != 0) {
@@ -190,6 +190,9 @@ void add_lattice_gate(CLI::App& group, Session& session) {
         ->capture_default_str();
     gate->add_option("--blocks", options->gate.blocks,
                      "Blocks at encoder steps, of each kind: Gaussian, Laplacian, real")
+        ->capture_default_str();
+    gate->add_option("--code-words", options->gate.code_words,
+                     "Blocks for the search of the finite code book, parity kept and free")
         ->capture_default_str();
     gate->add_option("--moment", options->gate.moment, "Points for the second moment")->capture_default_str();
     gate->add_option("--seed", options->gate.seed, "Seed of the points")->capture_default_str();

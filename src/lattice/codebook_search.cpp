@@ -10,9 +10,12 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
-#include <vector>
+#include <memory>
+#include <tuple>
+#include <utility>
 
 #include "base/error.h"
+#include "lattice/codebook_fast.h"
 #include "lattice/golay.h"
 #include "lattice/leech.h"
 #include "lattice/turyn.h"
@@ -268,30 +271,64 @@ class Search {
 
 }  // namespace
 
+namespace {
+
+/// Throws unless y holds whole points with room for `count` candidates each, and finite values within 2^20.
+void check_input(std::span<const float> y, size_t count, size_t room) {
+    if (count < 1 || count > kMostCandidates || y.size() % kDimension != 0 ||
+        room != y.size() / kDimension * count) {
+        throw Error(ErrorCode::usage,
+                    fmt::format("{} values and room for {} answers do not fit {} candidates a point",
+                                y.size(), room, count));
+    }
+    const auto bad = std::find_if(y.begin(), y.end(), [](float v) { return !(std::fabs(v) <= 0x1p20F); });
+    if (bad != y.end()) {
+        const auto at = static_cast<size_t>(bad - y.begin());
+        throw Error(ErrorCode::bad_input,
+                    fmt::format("point {}, coordinate {}: {} is {}", at / kDimension, at % kDimension, *bad,
+                                std::isfinite(*bad) ? "outside [-2^20, 2^20]" : "not finite"));
+    }
+}
+
+}  // namespace
+
 int32_t CodebookWord::value(size_t i) const {
     const int32_t x = m + 2 * static_cast<int32_t>(kGolay[word] >> i & 1) + 4 * z[i];
     return flip ? -x : x;
 }
 
-void CodebookSearch::candidates(std::span<const float> y, size_t count, std::span<CodebookWord> out) const {
-    if (count < 1 || count > kMostCandidates || y.size() % kDimension != 0 ||
-        out.size() != y.size() / kDimension * count) {
-        throw Error(ErrorCode::usage, fmt::format("{} values and {} candidates of {} each do not fit",
-                                                  y.size(), out.size(), count));
+CodebookSearch::CodebookSearch(Parity parity) : CodebookSearch(parity, chosen_simd()) {}
+
+CodebookSearch::CodebookSearch(Parity parity, Simd simd)
+    : parity_(parity), kernels_(&codebook_kernels(simd)) {}
+
+Simd CodebookSearch::simd() const {
+    return kernels_->simd;
+}
+
+void CodebookSearch::nearest(std::span<const float> y, std::span<CodebookWord> out) const {
+    check_input(y, 1, out.size());
+    const auto work = std::make_unique_for_overwrite<CodebookWorkspace>();
+    for (size_t begin = 0; begin < out.size(); begin += kCodebookBlock) {
+        const size_t n = std::min(kCodebookBlock, out.size() - begin);
+        kernels_->search(y.data() + begin * kDimension, n, parity_, *work, out.data() + begin);
+        for (size_t p = 0; p < n; ++p) {
+            if (!work->usable[p]) {
+                candidates(y.subspan((begin + p) * kDimension, kDimension), 1, out.subspan(begin + p, 1));
+            }
+        }
     }
+}
+
+void CodebookSearch::candidates(std::span<const float> y, size_t count, std::span<CodebookWord> out) const {
+    check_input(y, count, out.size());
     Search<int32_t> small(parity_, count);
     Search<int64_t> large(parity_, count);
     for (size_t p = 0; p < y.size() / kDimension; ++p) {
         std::array<int64_t, kDimension> point;
         int64_t largest = 0;
         for (size_t i = 0; i < kDimension; ++i) {
-            const float value = y[p * kDimension + i];
-            if (!(std::fabs(value) <= 0x1p20F)) {
-                throw Error(ErrorCode::bad_input,
-                            fmt::format("point {}, coordinate {}: {} is {}", p, i, value,
-                                        std::isfinite(value) ? "outside [-2^20, 2^20]" : "not finite"));
-            }
-            point[i] = static_cast<int64_t>(std::nearbyint(double{value} * kGridUnit));
+            point[i] = static_cast<int64_t>(std::nearbyint(double{y[p * kDimension + i]} * kGridUnit));
             largest = std::max(largest, std::abs(point[i]));
         }
         const auto found = out.subspan(p * count, count);

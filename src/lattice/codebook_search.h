@@ -9,6 +9,7 @@
 #include <span>
 
 #include "lattice/decoder.h"
+#include "lattice/simd.h"
 
 namespace kaiju::lattice {
 
@@ -30,6 +31,8 @@ enum class Parity {
     free,  ///< any: the wire's decoder never checks
 };
 
+struct CodebookKernels;
+
 /// Exact search over the finite code book. Inputs are in steps and rounded to multiples of 2^-16, half to
 /// even; |y| <= 2^20 and finite, else Error(bad_input) naming the point and the coordinate. Order of
 /// candidates: squared distance, then flip (no flip first), then m, then word; inside a code word's coset,
@@ -37,18 +40,24 @@ enum class Parity {
 /// coordinate. Immutable: one may serve many threads.
 class CodebookSearch {
   public:
-    explicit CodebookSearch(Parity parity) : parity_(parity) {}
+    /// On the instruction set that chosen_simd() names, or on one of available_simd().
+    explicit CodebookSearch(Parity parity);
+    CodebookSearch(Parity parity, Simd simd);
 
-    /// The nearest code word of each of out.size() points, y holding 24 values a point.
-    void nearest(std::span<const float> y, std::span<CodebookWord> out) const { candidates(y, 1, out); }
+    /// The nearest code word of each of out.size() points, y holding 24 values a point. Batched.
+    void nearest(std::span<const float> y, std::span<CodebookWord> out) const;
 
     /// The `count` (1 to 64) nearest candidates of each point, nearest first: out holds `count` a point. A
     /// candidate is the best code word of its coset (flip, m, word). Of two with the same values, which
     /// happens where the other flip can say the same, only the first counts, so all are different points.
     void candidates(std::span<const float> y, size_t count, std::span<CodebookWord> out) const;
 
+    /// The instruction set that `nearest` runs on.
+    [[nodiscard]] Simd simd() const;
+
   private:
     Parity parity_;
+    const CodebookKernels* kernels_;
 };
 
 }  // namespace kaiju::lattice

@@ -24,12 +24,6 @@ HWY_BEFORE_NAMESPACE();
 namespace kaiju::lattice::HWY_NAMESPACE {
 namespace {
 
-/// The instruction set that this copy of the kernels is compiled for.
-constexpr Simd kThis = HWY_TARGET == HWY_AVX3   ? Simd::avx512
-                       : HWY_TARGET == HWY_AVX2 ? Simd::avx2
-                       : HWY_TARGET == HWY_SSE4 ? Simd::sse4
-                                                : Simd::scalar;
-
 /// Searches items and keeps what is better for their points.
 void search_items(const int32_t* residual, const Item* items, size_t n, Workspace& work) {
     Group& group = work.group;
@@ -37,7 +31,7 @@ void search_items(const int32_t* residual, const Item* items, size_t n, Workspac
     for (size_t begin = 0; begin < n; begin += kGroup) {
         const size_t count = std::min(kGroup, n - begin);
         fill_group(residual, items + begin, count, group);
-        search_group(group, count);
+        search_group<false>(group, count);
         for (size_t k = 0; k < count; ++k) {
             const Item item = items[begin + k];
             const int32_t value = group.keys[k] >> kKeyShift;

@@ -42,6 +42,9 @@ inline constexpr size_t kGroup = 64;
 /// A group's values as the search reads them: for each quarter of an octet... see store_row.
 struct Group {
     alignas(64) std::array<int32_t, kGroup * kDimension> s;
+    alignas(64) std::array<int32_t, kGroup * kDimension> clear;  ///< finite code book: repair where the code
+                                                                 ///< bit is clear
+    alignas(64) std::array<int32_t, kGroup * kDimension> set;    ///< and where it is set
     alignas(64) std::array<int32_t, kGroup> bits;
     alignas(64) std::array<int32_t, kGroup> keys;
 };

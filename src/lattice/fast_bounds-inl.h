@@ -39,8 +39,8 @@ HWY_INLINE size_t octet_place(size_t p, size_t o) {
 }
 
 /// Coordinates modulo 4 in steps of 2^-14, 16 bits each: the wrap of the lanes is the lattice's own.
-HWY_ATTR HWY_NOINLINE void pack_rows(const int32_t* HWY_RESTRICT residual, size_t n,
-                                     int16_t* HWY_RESTRICT rows) {
+HWY_MAYBE_UNUSED HWY_ATTR HWY_NOINLINE void pack_rows(const int32_t* HWY_RESTRICT residual, size_t n,
+                                                      int16_t* HWY_RESTRICT rows) {
     const hn::CappedTag<int32_t, 8> d;
     const hn::Rebind<int16_t, decltype(d)> d16;
     for (size_t p = 0; p < n; ++p) {
@@ -181,24 +181,40 @@ struct Ranking {
     }
 };
 
-template <size_t kClass>
-HWY_INLINE void bound_class(const int16_t* HWY_RESTRICT nibbles, V16 offset, int m, size_t begin,
-                            Ranking& ranking, Bounds& out) {
+/// A class's key: offset less its widest sum, the low kTagBits bits replaced by 8 half + class.
+template <int kTagBits, size_t kClass, class Keys>
+HWY_INLINE void bound_class(const int16_t* HWY_RESTRICT nibbles, V16 offset, int half, size_t begin,
+                            Ranking& ranking, Keys& all) {
     const D16 d;
     const size_t lanes = hn::MaxLanes(D16());
     HWY_ALIGN int16_t sizes[kDimension * hn::MaxLanes(D16())];
     pair_sizes<kClass, 0>(nibbles, sizes);
     pair_sizes<kClass, 1>(nibbles + 16 * lanes, sizes + kPairs * lanes);
     pair_sizes<kClass, 2>(nibbles + 32 * lanes, sizes + 2 * kPairs * lanes);
-    const auto tag = static_cast<int16_t>(m * 8 + static_cast<int>(kClass));
-    const V16 key = hn::Or(hn::And(hn::Sub(offset, widest(sizes)), hn::Set(d, static_cast<int16_t>(~15))),
-                           hn::Set(d, tag));
-    hn::StoreU(key, d, out.all[tag] + begin);
+    const auto tag = static_cast<int16_t>(half * 8 + static_cast<int>(kClass));
+    const V16 rounded =
+        hn::And(hn::Sub(offset, widest(sizes)), hn::Set(d, static_cast<int16_t>(-(1 << kTagBits))));
+    const V16 key = hn::Or(rounded, hn::Set(d, tag));
+    hn::StoreU(key, d, all[static_cast<size_t>(tag)] + begin);
     ranking.add(key);
 }
 
+template <int kTagBits, class Keys>
+HWY_INLINE void bound_classes(const int16_t* HWY_RESTRICT nibbles, V16 offset, int half, size_t begin,
+                              Ranking& ranking, Keys& all) {
+    bound_class<kTagBits, 0>(nibbles, offset, half, begin, ranking, all);
+    bound_class<kTagBits, 1>(nibbles, offset, half, begin, ranking, all);
+    bound_class<kTagBits, 2>(nibbles, offset, half, begin, ranking, all);
+    bound_class<kTagBits, 3>(nibbles, offset, half, begin, ranking, all);
+    bound_class<kTagBits, 4>(nibbles, offset, half, begin, ranking, all);
+    bound_class<kTagBits, 5>(nibbles, offset, half, begin, ranking, all);
+    bound_class<kTagBits, 6>(nibbles, offset, half, begin, ranking, all);
+    bound_class<kTagBits, 7>(nibbles, offset, half, begin, ranking, all);
+}
+
 /// Bounds of `n` points, rows as pack_rows left them.
-HWY_ATTR HWY_NOINLINE void find_bounds(const int16_t* HWY_RESTRICT rows, size_t n, Bounds& out) {
+HWY_MAYBE_UNUSED HWY_ATTR HWY_NOINLINE void find_bounds(const int16_t* HWY_RESTRICT rows, size_t n,
+                                                        Bounds& out) {
     const D16 d;
     const size_t lanes = hn::MaxLanes(D16());
     HWY_ALIGN int16_t nibbles[3 * 16 * hn::MaxLanes(D16())];
@@ -228,14 +244,7 @@ HWY_ATTR HWY_NOINLINE void find_bounds(const int16_t* HWY_RESTRICT rows, size_t 
                 nibble_sums(s, nibbles + 16 * o * lanes);
                 nibble_sums(s + 4, nibbles + (16 * o + 8) * lanes);
             }
-            bound_class<0>(nibbles, offset, m, begin, ranking, out);
-            bound_class<1>(nibbles, offset, m, begin, ranking, out);
-            bound_class<2>(nibbles, offset, m, begin, ranking, out);
-            bound_class<3>(nibbles, offset, m, begin, ranking, out);
-            bound_class<4>(nibbles, offset, m, begin, ranking, out);
-            bound_class<5>(nibbles, offset, m, begin, ranking, out);
-            bound_class<6>(nibbles, offset, m, begin, ranking, out);
-            bound_class<7>(nibbles, offset, m, begin, ranking, out);
+            bound_classes<4>(nibbles, offset, m, begin, ranking, out.all);
             offset = hn::Zero(d);
         }
         hn::StoreU(ranking.first, d, out.ranked[0] + begin);

@@ -27,6 +27,12 @@ using D32 = hn::ScalableTag<int32_t>;
 using V32 = hn::Vec<D32>;
 using M32 = hn::Mask<D32>;
 
+/// The instruction set that this copy of the kernels is compiled for.
+constexpr Simd kThis = HWY_TARGET == HWY_AVX3   ? Simd::avx512
+                       : HWY_TARGET == HWY_AVX2 ? Simd::avx2
+                       : HWY_TARGET == HWY_SSE4 ? Simd::sse4
+                                                : Simd::scalar;
+
 constexpr int kKeyShift = 9;
 /// Bits of an item beside its row: 5..8 rank of the class word's third octet, in its place in a key; 16 + 4 o
 /// + 0..3: overlaps of the parity turns of octet o with 0xAA, 0xCC, 0xF0, 0xFF; 28: parity that the class
@@ -50,14 +56,24 @@ HWY_INLINE size_t place(size_t item, size_t quarter) {
 /// Stores values i, i + 1, ... of an item. (Calls without `hn::` are to what one-lane targets lack: found
 /// when used.)
 template <class D>
-HWY_INLINE void store_quarters(D d, hn::Vec<D> values, size_t item, size_t i, Group& group) {
+HWY_INLINE void store_quarters(D d, hn::Vec<D> values, size_t item, size_t i, int32_t* HWY_RESTRICT out) {
     if constexpr (hn::MaxLanes(D()) <= 4) {
-        hn::StoreU(values, d, group.s.data() + place(item, i / 4) + i % 4);
+        hn::StoreU(values, d, out + place(item, i / 4) + i % 4);
     } else {
         const hn::Half<D> dh;
-        hn::StoreU(LowerHalf(dh, values), dh, group.s.data() + place(item, i / 4));
-        hn::StoreU(UpperHalf(dh, values), dh, group.s.data() + place(item, i / 4 + 1));
+        hn::StoreU(LowerHalf(dh, values), dh, out + place(item, i / 4));
+        hn::StoreU(UpperHalf(dh, values), dh, out + place(item, i / 4 + 1));
     }
+}
+
+/// An item's bits from its class, its turns and the parity that the word 0 leaves.
+HWY_INLINE uint32_t item_bits(size_t t, uint32_t turns, uint32_t odd) {
+    const uint32_t word = kClassWord[t];
+    const uint32_t wrong = (odd ^ static_cast<uint32_t>(std::popcount(turns & word))) & 1;
+    const uint32_t overlaps = static_cast<uint32_t>(kOverlaps[turns & 0xFF]) |
+                              static_cast<uint32_t>(kOverlaps[turns >> 8 & 0xFF]) << 4 |
+                              static_cast<uint32_t>(kOverlaps[turns >> 16]) << 8;
+    return octet_rank(word >> 16) << 5 | overlaps << kTurnsAt | wrong << kOddAt;
 }
 
 /// Stores one item: its row with the class's signs, in key units, and its bits.
@@ -81,18 +97,12 @@ HWY_INLINE void store_item(const int32_t* HWY_RESTRICT residual, Item item, size
         const auto sign = hn::LoadU(d, signs + i);
         const auto s = hn::Sub(hn::Abs(u), unit);
         const auto key = hn::ShiftLeft<kKeyShift>(hn::Sub(hn::Xor(s, sign), sign));
-        store_quarters(d, key, at, i, group);
+        store_quarters(d, key, at, i, group.s.data());
     }
     const auto odd_bits = hn::CountTrue(d, hn::Lt(hn::ShiftLeft<13>(odd), hn::Zero(d)));
-    const uint32_t word = kClassWord[item.t];
-    const uint32_t wrong =
-        (static_cast<uint32_t>(odd_bits) ^ item.m ^ static_cast<uint32_t>(std::popcount(turns & word))) & 1;
-    const uint32_t overlaps = static_cast<uint32_t>(kOverlaps[turns & 0xFF]) |
-                              static_cast<uint32_t>(kOverlaps[turns >> 8 & 0xFF]) << 4 |
-                              static_cast<uint32_t>(kOverlaps[turns >> 16]) << 8;
     // The even half carries the offset of its constant: its sign bit asks for it.
-    group.bits[at] = static_cast<int32_t>(octet_rank(word >> 16) << 5 | overlaps << kTurnsAt |
-                                          wrong << kOddAt | (item.m == 0 ? 0x80000000U : 0U));
+    group.bits[at] = static_cast<int32_t>(item_bits(item.t, turns, static_cast<uint32_t>(odd_bits) ^ item.m) |
+                                          (item.m == 0 ? 0x80000000U : 0U));
 }
 
 /// The four values of one quarter of N items.
@@ -121,20 +131,12 @@ HWY_INLINE void load_quarter(D d, const int32_t* HWY_RESTRICT s, size_t quarter,
     }
 }
 
-/// Sums, and the cheapest repairs of members (p) and complements (n), over four coordinates: two steps of a
-/// Walsh transform, and the same butterflies with minima. `sizes` grows by their absolute values.
-HWY_INLINE void transform_quarter(const V32* HWY_RESTRICT in, V32* HWY_RESTRICT s, V32* HWY_RESTRICT p,
-                                  V32* HWY_RESTRICT n, V32& sizes) {
-    const D32 d;
-    const V32 four = hn::Set(d, 4 * (kGridUnit << kKeyShift));
-    V32 q[4];
-    V32 r[4];
-    for (size_t i = 0; i < 4; ++i) {
-        const V32 s4 = hn::ShiftLeft<2>(in[i]);
-        q[i] = hn::Sub(four, s4);
-        r[i] = hn::Add(four, s4);
-        sizes = hn::Add(sizes, hn::Abs(in[i]));
-    }
+/// Over four coordinates: sums, and the cheapest repairs of members (p) and complements (n), from what the
+/// repair of each coordinate costs where its code bit is clear (q) and set (r). Two steps of a Walsh
+/// transform, and the same butterflies with minima.
+HWY_INLINE void transform_quarter(const V32* HWY_RESTRICT in, const V32* HWY_RESTRICT q,
+                                  const V32* HWY_RESTRICT r, V32* HWY_RESTRICT s, V32* HWY_RESTRICT p,
+                                  V32* HWY_RESTRICT n) {
     const V32 s01 = hn::Add(in[0], in[1]);
     const V32 d01 = hn::Sub(in[0], in[1]);
     const V32 s23 = hn::Add(in[2], in[3]);
@@ -162,21 +164,55 @@ HWY_INLINE void transform_quarter(const V32* HWY_RESTRICT in, V32* HWY_RESTRICT 
     n[3] = hn::Min(np, pn2);
 }
 
-/// The best key of each pair of octet o by the parity it leaves: values[2 j + parity].
-template <size_t kOctet>
-HWY_INLINE V32 pair_keys(const int32_t* HWY_RESTRICT row, V32 bits, V32* HWY_RESTRICT values) {
+/// One quarter of N items of the infinite lattice, where repairs follow from s; `sizes` grows by |s|.
+HWY_INLINE void quarter_from_s(const Group& group, size_t at, size_t quarter, V32* HWY_RESTRICT s,
+                               V32* HWY_RESTRICT p, V32* HWY_RESTRICT n, V32& sizes) {
+    const D32 d;
+    const V32 four = hn::Set(d, 4 * (kGridUnit << kKeyShift));
+    V32 in[4];
+    V32 q[4];
+    V32 r[4];
+    load_quarter(d, group.s.data() + at * kDimension, quarter, in);
+    for (size_t i = 0; i < 4; ++i) {
+        const V32 s4 = hn::ShiftLeft<2>(in[i]);
+        q[i] = hn::Sub(four, s4);
+        r[i] = hn::Add(four, s4);
+        sizes = hn::Add(sizes, hn::Abs(in[i]));
+    }
+    transform_quarter(in, q, r, s, p, n);
+}
+
+/// One quarter of N items with repairs of their own (the finite code book).
+HWY_INLINE void quarter_from_tables(const Group& group, size_t at, size_t quarter, V32* HWY_RESTRICT s,
+                                    V32* HWY_RESTRICT p, V32* HWY_RESTRICT n) {
     const D32 d;
     V32 in[4];
+    V32 q[4];
+    V32 r[4];
+    load_quarter(d, group.s.data() + at * kDimension, quarter, in);
+    load_quarter(d, group.clear.data() + at * kDimension, quarter, q);
+    load_quarter(d, group.set.data() + at * kDimension, quarter, r);
+    transform_quarter(in, q, r, s, p, n);
+}
+
+/// The best key of each pair of octet o by the parity it leaves: values[2 j + parity]. Returns Σ |s| (lattice
+/// only).
+template <size_t kOctet, bool kTables>
+HWY_INLINE V32 pair_keys(const Group& group, size_t at, V32 bits, V32* HWY_RESTRICT values) {
+    const D32 d;
     V32 s[8];
     V32 p[8];
     V32 n[8];
     V32 sizes = hn::Zero(d);
-    load_quarter(d, row, 2 * kOctet, in);
-    transform_quarter(in, s, p, n, sizes);
-    load_quarter(d, row, 2 * kOctet + 1, in);
-    transform_quarter(in, s + 4, p + 4, n + 4, sizes);
-    const auto bit_mask = [&](int at) {
-        const V32 bit = hn::Set(d, 1 << at);
+    if constexpr (kTables) {
+        quarter_from_tables(group, at, 2 * kOctet, s, p, n);
+        quarter_from_tables(group, at, 2 * kOctet + 1, s + 4, p + 4, n + 4);
+    } else {
+        quarter_from_s(group, at, 2 * kOctet, s, p, n, sizes);
+        quarter_from_s(group, at, 2 * kOctet + 1, s + 4, p + 4, n + 4, sizes);
+    }
+    const auto bit_mask = [&](int index) {
+        const V32 bit = hn::Set(d, 1 << index);
         return hn::TestBit(bits, bit);
     };
     M32 odd[8];  // parity of the pair's member
@@ -239,14 +275,15 @@ HWY_INLINE V32 min4(V32 a, V32 b, V32 c, V32 e) {
 }
 
 /// The best keys of N items, in the order of their places.
-HWY_INLINE V32 search_class(const int32_t* HWY_RESTRICT row, V32 bits) {
+template <bool kTables>
+HWY_INLINE V32 search_class(const Group& group, size_t at, V32 bits) {
     const D32 d;
     V32 a[16];
     V32 b[16];
     V32 c[16];
-    V32 sizes = pair_keys<0>(row, bits, a);
-    sizes = hn::Add(sizes, pair_keys<1>(row, bits, b));
-    sizes = hn::Add(sizes, pair_keys<2>(row, bits, c));
+    V32 sizes = pair_keys<0, kTables>(group, at, bits, a);
+    sizes = hn::Add(sizes, pair_keys<1, kTables>(group, at, bits, b));
+    sizes = hn::Add(sizes, pair_keys<2, kTables>(group, at, bits, c));
     V32 best = hn::Set(d, 0x7FFFFFFF);
     // Tiles of 2 x 2 pairs with both parities: eight loads for 32 operations.
 #pragma GCC unroll 4
@@ -277,23 +314,28 @@ HWY_INLINE V32 search_class(const int32_t* HWY_RESTRICT row, V32 bits) {
         best = hn::Min(best, min4(hn::Add(joined[0], third[0]), hn::Add(joined[1], third[1]),
                                   hn::Add(joined[2], third[2]), hn::Add(joined[3], third[3])));
     }
+    if constexpr (kTables) {
+        return best;
+    }
     // const_0 - const_1 = Σ (2 |s_i| - 1) of the even half; half of it, in key units.
     const V32 offset = hn::Sub(sizes, hn::Set(d, 12 * (kGridUnit << kKeyShift)));
     return hn::Add(best, hn::And(hn::BroadcastSignBit(bits), offset));
 }
 
 /// Searches the first n items of a group.
+template <bool kTables>
 HWY_ATTR HWY_NOINLINE void search_group(Group& group, size_t n) {
     const D32 d;
     const size_t lanes = hn::Lanes(d);
     for (size_t at = 0; at < n; at += lanes) {
         const V32 bits = hn::Load(d, group.bits.data() + at);
-        hn::Store(search_class(group.s.data() + at * kDimension, bits), d, group.keys.data() + at);
+        hn::Store(search_class<kTables>(group, at, bits), d, group.keys.data() + at);
     }
 }
 
-HWY_ATTR HWY_NOINLINE void fill_group(const int32_t* HWY_RESTRICT residual, const Item* HWY_RESTRICT items,
-                                      size_t n, Group& group) {
+HWY_MAYBE_UNUSED HWY_ATTR HWY_NOINLINE void fill_group(const int32_t* HWY_RESTRICT residual,
+                                                       const Item* HWY_RESTRICT items, size_t n,
+                                                       Group& group) {
     for (size_t at = 0; at < n; ++at) {
         store_item(residual, items[at], at, group);
     }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -10,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "lattice/codebook_search.h"
 #include "lattice/decoders.h"
 #include "lattice/golay.h"
 #include "lattice/leech.h"
@@ -127,6 +127,31 @@ GateSet compare(const Decoder& decoder, const Decoder& reference, std::span<cons
             std::fabs(a.d2 - nearest_distance_f64(y.subspan(p * kDimension).first<kDimension>()));
         set.far += gap <= kTolerance ? 0 : 1;
         set.largest_gap = std::max(set.largest_gap, gap);
+    }
+    return set;
+}
+
+/// The batched search of the code book against the branch and bound, and whether its answers are legal.
+GateSet compare_code_words(Parity parity, std::span<const float> y) {
+    const CodebookSearch search(parity);
+    GateSet set;
+    set.points = y.size() / kDimension;
+    std::vector<CodebookWord> found(set.points);
+    std::vector<CodebookWord> expected(set.points);
+    search.nearest(y, found);
+    search.candidates(y, 1, expected);
+    for (size_t p = 0; p < set.points; ++p) {
+        const CodebookWord& a = found[p];
+        const CodebookWord& b = expected[p];
+        set.different +=
+            a.z == b.z && a.word == b.word && a.m == b.m && a.flip == b.flip && a.d2 == b.d2 ? 0 : 1;
+        int sum = a.m;
+        bool legal = a.m <= 1 && a.word < kGolayWords;
+        for (const int8_t z : a.z) {
+            legal &= z >= -1 && z <= 1;
+            sum += z;
+        }
+        set.outside += legal && (parity == Parity::free || sum % 2 == 0) ? 0 : 1;
     }
     return set;
 }
@@ -277,8 +302,13 @@ GateReport run_gate(const Decoder& decoder, const GateOptions& options, std::spa
     GateReport report;
 
     // Compares `count` points that `fill` makes, chunk by chunk.
+    using Compare = std::function<GateSet(std::span<const double> y)>;
+    const Compare with_references = [&](std::span<const double> y) {
+        return compare(decoder, *reference, y);
+    };
     const auto check = [&](const std::string& name, size_t count,
-                           const std::function<void(size_t first, std::span<double> y)>& fill) {
+                           const std::function<void(size_t first, std::span<double> y)>& fill,
+                           const Compare& how) {
         GateSet set;
         set.name = name;
         std::mutex mutex;
@@ -287,7 +317,7 @@ GateReport run_gate(const Decoder& decoder, const GateOptions& options, std::spa
             monitor.check_cancelled();
             std::vector<double> y((end - begin) * kDimension);
             fill(begin, y);
-            const GateSet part = compare(decoder, *reference, y);
+            const GateSet part = how(y);
             const std::lock_guard lock(mutex);
             add(set, part);
             monitor.advance(end - begin);
@@ -302,31 +332,46 @@ GateReport run_gate(const Decoder& decoder, const GateOptions& options, std::spa
             std::copy(values.begin(), values.end(), y.begin());
         };
     };
-    check("uniform", options.uniform, made(PointKind::uniform));
-    check("structured", options.structured, made(PointKind::structured));
-    check("gaussian blocks", options.blocks, made(PointKind::gaussian));
-    check("laplacian blocks", options.blocks, made(PointKind::laplacian));
-    if (const size_t blocks = weights.size() / kDimension; blocks != 0) {
-        // Spread over all that were given; all of them where there are fewer.
-        const size_t count = std::min(blocks, options.blocks);
-        check("real blocks", count, [&](size_t first, std::span<double> y) {
-            for (size_t p = 0; p < y.size() / kDimension; ++p) {
-                const size_t block = (first + p) * blocks / count;
-                std::array<float, kDimension> values;
-                std::copy_n(weights.begin() + static_cast<ptrdiff_t>(block * kDimension), kDimension,
-                            values.begin());
-                scale_blocks(values);
-                std::copy(values.begin(), values.end(), y.begin() + static_cast<ptrdiff_t>(p * kDimension));
-            }
-        });
+    check("uniform", options.uniform, made(PointKind::uniform), with_references);
+    check("structured", options.structured, made(PointKind::structured), with_references);
+    check("gaussian blocks", options.blocks, made(PointKind::gaussian), with_references);
+    check("laplacian blocks", options.blocks, made(PointKind::laplacian), with_references);
+    // Real blocks: spread over all that were given; all of them where there are fewer.
+    const size_t given = weights.size() / kDimension;
+    const size_t real = std::min(given, options.blocks);
+    const auto real_blocks = [&](size_t first, std::span<double> y) {
+        for (size_t p = 0; p < y.size() / kDimension; ++p) {
+            const size_t block = (first + p) * given / real;
+            std::array<float, kDimension> values;
+            std::copy_n(weights.begin() + static_cast<ptrdiff_t>(block * kDimension), kDimension,
+                        values.begin());
+            scale_blocks(values);
+            std::copy(values.begin(), values.end(), y.begin() + static_cast<ptrdiff_t>(p * kDimension));
+        }
+    };
+    if (real != 0) {
+        check("real blocks", real, real_blocks, with_references);
+    }
+    for (const Parity parity : {Parity::kept, Parity::free}) {
+        const Compare how = [parity](std::span<const double> y) {
+            return compare_code_words(parity, std::vector<float>(y.begin(), y.end()));
+        };
+        const std::string name = parity == Parity::kept ? "code words, kept" : "code words, free";
+        check(name, options.code_words, made(PointKind::gaussian), how);
+        if (real != 0) {
+            check(name + ", real", std::min(real, options.code_words), real_blocks, how);
+        }
     }
     if (!known.empty()) {
-        check("known points", known.size(), [&](size_t first, std::span<double> y) {
-            for (size_t p = 0; p < y.size() / kDimension; ++p) {
-                std::copy_n(known[first + p].y.begin(), kDimension,
-                            y.begin() + static_cast<ptrdiff_t>(p * kDimension));
-            }
-        });
+        check(
+            "known points", known.size(),
+            [&](size_t first, std::span<double> y) {
+                for (size_t p = 0; p < y.size() / kDimension; ++p) {
+                    std::copy_n(known[first + p].y.begin(), kDimension,
+                                y.begin() + static_cast<ptrdiff_t>(p * kDimension));
+                }
+            },
+            with_references);
         GateSet& set = report.sets.back();
         for (const KnownPoint& point : known) {
             Nearest nearest;

@@ -25,6 +25,7 @@ struct GateOptions {
     size_t uniform = 1'000'000;   ///< uniform in a fundamental region
     size_t structured = 120'000;  ///< half-grid values, zeros, deep holes, midpoints, huge values
     size_t blocks = 100'000;      ///< each of Gaussian, Laplacian and (where given) real weight blocks
+    size_t code_words = 50'000;   ///< blocks for the search of the finite code book, each parity
     size_t moment = 10'000'000;   ///< uniform, for the second moment only
     uint64_t seed = 1;
     int threads = 1;
@@ -40,9 +41,10 @@ struct KnownPoint {
 struct GateSet {
     std::string name;
     uint64_t points = 0;
-    uint64_t different = 0;  ///< point, coset or distance not those of the exhaustive decoder
+    uint64_t different = 0;  ///< point, coset or distance not those of the reference: the exhaustive decoder
+                             ///< (code words: the branch and bound)
     uint64_t far = 0;  ///< squared distance off by more than 1e-3 from an f64 search on the unrounded input
-    uint64_t outside = 0;    ///< answers that are not points of Λ24
+    uint64_t outside = 0;    ///< answers that are not points of Λ24 (code words: not legal)
     double largest_gap = 0;  ///< the largest difference to that f64 search
 
     [[nodiscard]] bool pass() const { return different == 0 && far == 0 && outside == 0; }

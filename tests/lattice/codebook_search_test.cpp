@@ -159,6 +159,47 @@ TEST_P(Codebook, CandidatesAreTheBestInOrderAndAllDifferent) {
     }
 }
 
+TEST_P(Codebook, EveryInstructionSetFindsTheSame) {
+    constexpr size_t kPoints = 1500;
+    std::vector<float> y(kPoints * kDimension);
+    const auto part = [&](size_t first, size_t count) {
+        return std::span(y).subspan(first * kDimension, count * kDimension);
+    };
+    make_points(PointKind::gaussian, 8, 0, part(0, 500));
+    make_points(PointKind::laplacian, 8, 0, part(500, 300));
+    make_points(PointKind::structured, 8, 0, part(800, 400));  // beyond what the batched search takes, too
+    make_points(PointKind::gaussian, 9, 0, part(1200, 300));
+    for (float& v : part(1200, 150)) {
+        v *= 2;
+    }
+    for (float& v : part(1350, 150)) {
+        v = std::nearbyint(v * 2) / 2;  // ties
+    }
+    std::vector<CodebookWord> expected(kPoints);
+    std::vector<CodebookWord> found(kPoints);
+    CodebookSearch(GetParam()).candidates(y, 1, expected);
+    for (const Simd simd : available_simd()) {
+        const CodebookSearch search(GetParam(), simd);
+        EXPECT_EQ(search.simd(), simd);
+        search.nearest(y, found);
+        for (size_t p = 0; p < kPoints; ++p) {
+            ASSERT_EQ(found[p].d2, expected[p].d2) << simd_name(simd) << " point " << p;
+            ASSERT_EQ(found[p].flip, expected[p].flip) << simd_name(simd) << " point " << p;
+            ASSERT_EQ(found[p].m, expected[p].m) << simd_name(simd) << " point " << p;
+            ASSERT_EQ(found[p].word, expected[p].word) << simd_name(simd) << " point " << p;
+            ASSERT_EQ(found[p].z, expected[p].z) << simd_name(simd) << " point " << p;
+        }
+        for (const size_t size : {1, 7, 17, 65}) {  // alone as in a batch
+            std::vector<CodebookWord> few(size);
+            search.nearest(part(100, size), few);
+            for (size_t p = 0; p < size; ++p) {
+                ASSERT_EQ(few[p].z, found[100 + p].z);
+                ASSERT_EQ(few[p].word, found[100 + p].word);
+            }
+        }
+    }
+}
+
 TEST(Codebook, EqualsTheLatticeWhereNothingClamps) {
     // Within [-2, 2] the nearest lattice point has coordinates in -4..5, all of which the trits reach.
     std::vector<float> y(500 * kDimension);

@@ -68,11 +68,12 @@ TEST(Gate, TheFastDecoderPassesOnEveryInstructionSet) {
     options.structured = 3000;
     options.blocks = 1000;
     options.moment = 20000;
+    options.code_words = 500;
     options.threads = 2;
     Monitor monitor;
     for (const Simd simd : available_simd()) {
         const GateReport report = run_gate(*make_fast_decoder(simd), options, weights, known, monitor);
-        ASSERT_EQ(report.sets.size(), 6U);
+        ASSERT_EQ(report.sets.size(), 10U);
         for (const GateSet& set : report.sets) {
             EXPECT_TRUE(set.pass()) << set.name << " on " << simd_name(simd) << ": " << set.different
                                     << " different, " << set.far << " far, " << set.outside << " outside of "
@@ -88,7 +89,7 @@ TEST(Gate, TheFastDecoderPassesOnEveryInstructionSet) {
 
 TEST(Gate, DoesNotDependOnThreads) {
     GateOptions options;
-    options.uniform = options.structured = options.blocks = 100;
+    options.uniform = options.structured = options.blocks = options.code_words = 100;
     options.moment = 10000;
     Monitor monitor;
     const auto decoder = make_fast_decoder(available_simd().back());
@@ -104,7 +105,7 @@ TEST(Gate, NoticesADecoderThatIsSometimesWrong) {
     GateOptions options;
     options.uniform = 2000;
     options.structured = 200;
-    options.blocks = 10;
+    options.blocks = options.code_words = 10;
     options.moment = 0;
     Monitor monitor;
     const GateReport report = run_gate(Careless(), options, {}, {}, monitor);
@@ -120,7 +121,7 @@ TEST(Gate, ADistanceThatContradictsAKnownPointFails) {
     known.resize(3);
     known[1].d2 += 0.01;
     GateOptions options;
-    options.uniform = options.structured = options.blocks = options.moment = 0;
+    options.uniform = options.structured = options.blocks = options.code_words = options.moment = 0;
     Monitor monitor;
     const GateReport report = run_gate(*make_decoder("pruned"), options, {}, known, monitor);
     EXPECT_FALSE(report.pass());
