@@ -24,7 +24,10 @@ constexpr uint32_t kPhysicalBatch = 512;
 
 void initialise_once() {
     static std::once_flag flag;
-    std::call_once(flag, [] { llama_backend_init(); });
+    std::call_once(flag, [] {
+        const LlamaGuard quiet;  // takes over the log before anything is logged
+        llama_backend_init();
+    });
 }
 
 int threads_or_all(int threads) {
