@@ -27,11 +27,17 @@ expect 0 '"pass":true' "$kaiju" gate mint --model model.gguf "${prompt[@]}" --mi
 expect 4 'already exists' "$kaiju" gate mint --model model.gguf "${prompt[@]}" --min-margin 0 --out q.qspec.json
 expect 1 'refused' "$kaiju" gate mint --model model.gguf "${prompt[@]}" --min-margin 1000 --out never.qspec.json
 expect 5 'absent.gguf' "$kaiju" gate mint --model absent.gguf "${prompt[@]}" --out never.qspec.json
-[ ! -e never.qspec.json ] || { echo "a refused mint left a file"; exit 1; }
+if [ -e never.qspec.json ]; then
+    echo "a refused mint left a file"
+    exit 1
+fi
 
 run=("$kaiju" gate run --qspec q.qspec.json --threads 1)
 expect 0 '"pass":true' "${run[@]}" --model model.gguf --log gate.log --telemetry gate.json --json
-grep -q PASS gate.log && grep -q '"rank": 1' gate.json || { echo "log or telemetry is wrong"; exit 1; }
+if ! grep -q PASS gate.log || ! grep -q '"rank": 1' gate.json; then
+    echo "log or telemetry is wrong"
+    exit 1
+fi
 expect 4 'gate.log' "${run[@]}" --model model.gguf --log gate.log
 expect 1 FAIL "${run[@]}" --model other.gguf --argmax report
 expect 1 'above the limit' "${run[@]}" --model model.gguf --text text.txt --ctx 64 --chunks 2 --ppl-max 1.01
