@@ -158,8 +158,10 @@ void add_encode(CLI::App& app, Session& session) {
         ->type_name("FILE");
     command->add_option("--encoder", encode.encoder, "v1: one nearest-point search a block")
         ->capture_default_str();
-    command->add_option("--decoder", encode.decoder,
-                        "Nearest-point search (see kaiju lattice nearest); the bytes do not depend on it");
+    command
+        ->add_option("--decoder", encode.decoder,
+                     "Search of the code book: fast, pruned or exhaustive; the codes do not depend on it")
+        ->capture_default_str();
     command->add_option("--hi-frac", encode.hi_frac, "Part of the columns that the 8-bit side-band takes")
         ->capture_default_str();
     command

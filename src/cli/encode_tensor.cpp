@@ -13,7 +13,7 @@
 #include "format/knot_writer.h"
 #include "format/model_file.h"
 #include "format/npy.h"
-#include "lattice/decoder.h"
+#include "lattice/codebook_search.h"
 
 namespace kaiju::cli {
 
@@ -30,7 +30,7 @@ struct Options {
     bool uniform = false;
     std::string out;
     std::string name = "weight";
-    std::string decoder;
+    std::string decoder = "fast";
     double hi_frac = 0.1;
     int threads = 1;
 };
@@ -108,9 +108,7 @@ int run(Session& session, const Options& options) {
     const auto weights = codec::make_tensor_decoder(source.info, source.payload);
     const auto layout =
         codec::kaiju1::Layout::for_matrix(source.info.rows(), source.info.cols(), options.hi_frac);
-    const std::string decoder_name(options.decoder.empty() ? lattice::decoder_names().front()
-                                                           : options.decoder);
-    const lattice::CodebookSearch search(lattice::Parity::kept);
+    const lattice::CodebookSearch search(lattice::Parity::kept, lattice::codebook_method(options.decoder));
     const std::vector<float> importance = importance_of(options, source.info);
 
     codec::EncodeStats stats;
@@ -128,7 +126,7 @@ int run(Session& session, const Options& options) {
     format::KnotWriter writer(options.out, {info});
     writer.write_payload(0, payload);
     writer.finish(
-        {{"kaiju", {{"encoder", "v1-legacy"}, {"decoder", decoder_name}, {"hi_frac", options.hi_frac}}},
+        {{"kaiju", {{"encoder", "v1-legacy"}, {"decoder", options.decoder}, {"hi_frac", options.hi_frac}}},
          {"created_by", "kaiju " KAIJU_VERSION}});
 
     const double bits = 8.0 * static_cast<double>(info.nbytes) / static_cast<double>(info.weights());
@@ -186,7 +184,8 @@ void add_encode_tensor(CLI::App& app, Session& session) {
     command->add_option("--out", options->out, "The .knot to write; it must not exist")
         ->required()
         ->type_name("FILE");
-    command->add_option("--decoder", options->decoder, "Nearest-point search; the bytes do not depend on it");
+    command->add_option("--decoder", options->decoder, "Search of the code book: fast, pruned or exhaustive")
+        ->capture_default_str();
     command->add_option("--hi-frac", options->hi_frac, "Part of the columns that the 8-bit side-band takes")
         ->capture_default_str();
     add_threads(*command, options->threads);

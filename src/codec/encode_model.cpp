@@ -16,7 +16,7 @@
 #include "codec/tensor_decoder.h"
 #include "format/calibration.h"
 #include "format/knot_writer.h"
-#include "lattice/decoder.h"
+#include "lattice/codebook_search.h"
 
 namespace kaiju::codec {
 
@@ -83,6 +83,7 @@ class Job {
         : plan_(plan),
           monitor_(monitor),
           metadata_(metadata_of(plan, monitor)),
+          search_(lattice::Parity::kept, lattice::codebook_method(plan.options.decoder)),
           writer_(plan.options.out, plan.infos(), OutputFile::OnAbandon::keep),
           journal_(plan.options.out, settings_of(plan, metadata_)) {}
 
@@ -220,7 +221,7 @@ class Job {
     const EncodePlan& plan_;
     Monitor& monitor_;
     json metadata_;
-    lattice::CodebookSearch search_{lattice::Parity::kept};
+    lattice::CodebookSearch search_;
     format::KnotWriter writer_;
     EncodeJournal journal_;
     EncodeReport report_;
@@ -268,7 +269,8 @@ EncodeReport encode_model(const EncodePlan& plan, Monitor& monitor) {
 
 double estimate_seconds(const EncodePlan& plan) {
     const PlanEntry& entry = largest_encode(plan);
-    const lattice::CodebookSearch search(lattice::Parity::kept);
+    const lattice::CodebookSearch search(lattice::Parity::kept,
+                                         lattice::codebook_method(plan.options.decoder));
     const EncoderV1 encoder(entry.layout, entry.importance, search);
     const auto weights =
         make_tensor_decoder(plan.model->tensors()[entry.source], plan.model->payload(entry.source));

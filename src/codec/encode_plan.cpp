@@ -12,7 +12,7 @@
 #include "codec/tensor_decoder.h"
 #include "format/key_values.h"
 #include "format/knot_writer.h"
-#include "lattice/decoder.h"
+#include "lattice/codebook_search.h"
 
 namespace kaiju::codec {
 
@@ -265,10 +265,7 @@ EncodePlan plan_encode(const EncodeOptions& options) {
         throw Error(ErrorCode::usage, fmt::format("encoder \"{}\" is not known; v1 is", options.encoder));
     }
     EncodePlan plan{.options = options};
-    if (plan.options.decoder.empty()) {
-        plan.options.decoder = lattice::decoder_names().front();
-    }
-    (void)lattice::make_decoder(plan.options.decoder);
+    (void)lattice::codebook_method(options.decoder);  // throws on an unknown name
     const Selection selection(options);
     plan.model = format::ModelFile::open(options.model);
     if (!options.base.empty() && options.base != options.model) {

@@ -26,7 +26,7 @@ struct EncodeOptions {
     std::filesystem::path out;
     std::filesystem::path telemetry;  ///< empty: none is written
     std::string encoder = "v1";
-    std::string decoder;               ///< empty: the recommended one
+    std::string decoder = "fast";      ///< search of the code book; the codes do not depend on it
     double hi_frac = 0.1;              ///< part of the columns in the side-band
     std::vector<std::string> include;  ///< instead of the usual roles
     std::vector<std::string> exclude;

@@ -10,6 +10,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <tuple>
 #include <utility>
@@ -290,6 +291,15 @@ void check_input(std::span<const float> y, size_t count, size_t room) {
     }
 }
 
+/// A point in grid steps, half to even.
+std::array<int64_t, kDimension> on_grid(const float* y) {
+    std::array<int64_t, kDimension> point;
+    for (size_t i = 0; i < kDimension; ++i) {
+        point[i] = static_cast<int64_t>(std::nearbyint(double{y[i]} * kGridUnit));
+    }
+    return point;
+}
+
 }  // namespace
 
 int32_t CodebookWord::value(size_t i) const {
@@ -297,7 +307,23 @@ int32_t CodebookWord::value(size_t i) const {
     return flip ? -x : x;
 }
 
-CodebookSearch::CodebookSearch(Parity parity) : CodebookSearch(parity, chosen_simd()) {}
+CodebookMethod codebook_method(std::string_view name) {
+    constexpr std::array<std::pair<std::string_view, CodebookMethod>, 3> kNames = {
+        {{"fast", CodebookMethod::fast},
+         {"pruned", CodebookMethod::pruned},
+         {"exhaustive", CodebookMethod::exhaustive}}};
+    for (const auto& [known, method] : kNames) {
+        if (name == known) {
+            return method;
+        }
+    }
+    throw Error(ErrorCode::usage,
+                fmt::format("no decoder is called \"{}\"; fast, pruned and exhaustive are", name));
+}
+
+CodebookSearch::CodebookSearch(Parity parity, CodebookMethod method) : CodebookSearch(parity, chosen_simd()) {
+    method_ = method;
+}
 
 CodebookSearch::CodebookSearch(Parity parity, Simd simd)
     : parity_(parity), kernels_(&codebook_kernels(simd)) {}
@@ -307,7 +333,17 @@ Simd CodebookSearch::simd() const {
 }
 
 void CodebookSearch::nearest(std::span<const float> y, std::span<CodebookWord> out) const {
+    if (method_ == CodebookMethod::pruned) {
+        candidates(y, 1, out);
+        return;
+    }
     check_input(y, 1, out.size());
+    if (method_ == CodebookMethod::exhaustive) {
+        for (size_t p = 0; p < out.size(); ++p) {
+            out[p] = try_all(y.subspan(p * kDimension, kDimension));
+        }
+        return;
+    }
     const auto work = std::make_unique_for_overwrite<CodebookWorkspace>();
     for (size_t begin = 0; begin < out.size(); begin += kCodebookBlock) {
         const size_t n = std::min(kCodebookBlock, out.size() - begin);
@@ -320,16 +356,37 @@ void CodebookSearch::nearest(std::span<const float> y, std::span<CodebookWord> o
     }
 }
 
+CodebookWord CodebookSearch::try_all(std::span<const float> y) const {
+    const std::array<int64_t, kDimension> point = on_grid(y.data());
+    CodebookWord best;
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (uint16_t half = 0; half < kHalves; ++half) {  // ascending, as ties are to fall: flip, m, word
+        for (uint16_t index = 0; index < kGolayWords; ++index) {
+            CodebookWord found;
+            best_in_coset(point, half, index, parity_, found);
+            int64_t value = 0;  // squared distance less |y|^2, in grid steps: exact for every legal y
+            for (size_t i = 0; i < kDimension; ++i) {
+                const int64_t x = found.value(i);
+                value += x * (x * kGridUnit - 2 * point[i]);
+            }
+            if (value < least) {
+                least = value;
+                best = found;
+            }
+        }
+    }
+    return best;
+}
+
 void CodebookSearch::candidates(std::span<const float> y, size_t count, std::span<CodebookWord> out) const {
     check_input(y, count, out.size());
     Search<int32_t> small(parity_, count);
     Search<int64_t> large(parity_, count);
     for (size_t p = 0; p < y.size() / kDimension; ++p) {
-        std::array<int64_t, kDimension> point;
+        const std::array<int64_t, kDimension> point = on_grid(y.data() + p * kDimension);
         int64_t largest = 0;
-        for (size_t i = 0; i < kDimension; ++i) {
-            point[i] = static_cast<int64_t>(std::nearbyint(double{y[p * kDimension + i]} * kGridUnit));
-            largest = std::max(largest, std::abs(point[i]));
+        for (const int64_t v : point) {
+            largest = std::max(largest, std::abs(v));
         }
         const auto found = out.subspan(p * count, count);
         // Sums of 24 terms, none above 16 |y| + 64 units: 31 bits hold them up to here.

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "lattice/decoder.h"
 #include "lattice/simd.h"
@@ -33,6 +34,17 @@ enum class Parity {
 
 struct CodebookKernels;
 
+/// How CodebookSearch::nearest searches. All give the same answers; the slower ones are oracles.
+enum class CodebookMethod {
+    fast,        ///< batched, in SIMD lanes
+    pruned,      ///< branch and bound, a point at a time
+    exhaustive,  ///< all 4 x 4096 cosets
+};
+
+/// "fast", "pruned" or "exhaustive", the names of the lattice's decoders; Error(usage) naming them for any
+/// other.
+[[nodiscard]] CodebookMethod codebook_method(std::string_view name);
+
 /// Exact search over the finite code book. Inputs are in steps and rounded to multiples of 2^-16, half to
 /// even; |y| <= 2^20 and finite, else Error(bad_input) naming the point and the coordinate. Order of
 /// candidates: squared distance, then flip (no flip first), then m, then word; inside a code word's coset,
@@ -41,10 +53,10 @@ struct CodebookKernels;
 class CodebookSearch {
   public:
     /// On the instruction set that chosen_simd() names, or on one of available_simd().
-    explicit CodebookSearch(Parity parity);
+    explicit CodebookSearch(Parity parity, CodebookMethod method = CodebookMethod::fast);
     CodebookSearch(Parity parity, Simd simd);
 
-    /// The nearest code word of each of out.size() points, y holding 24 values a point. Batched.
+    /// The nearest code word of each of out.size() points, y holding 24 values a point.
     void nearest(std::span<const float> y, std::span<CodebookWord> out) const;
 
     /// The `count` (1 to 64) nearest candidates of each point, nearest first: out holds `count` a point. A
@@ -56,7 +68,10 @@ class CodebookSearch {
     [[nodiscard]] Simd simd() const;
 
   private:
+    [[nodiscard]] CodebookWord try_all(std::span<const float> y) const;
+
     Parity parity_;
+    CodebookMethod method_ = CodebookMethod::fast;
     const CodebookKernels* kernels_;
 };
 

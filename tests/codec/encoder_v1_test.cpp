@@ -64,8 +64,9 @@ class MemoryRows final : public TensorDecoder {
 };
 
 std::vector<std::byte> encode(const Matrix& m, int threads, double hi_frac = 0.1,
-                              EncodeStats* out_stats = nullptr) {
-    const lattice::CodebookSearch search(lattice::Parity::kept);
+                              EncodeStats* out_stats = nullptr,
+                              lattice::CodebookMethod method = lattice::CodebookMethod::fast) {
+    const lattice::CodebookSearch search(lattice::Parity::kept, method);
     const EncoderV1 encoder(kaiju1::Layout::for_matrix(m.rows, m.cols, hi_frac), m.importance, search);
     Monitor monitor;
     EncodeStats stats;
@@ -93,14 +94,16 @@ TEST(EncoderV1, BytesArePinned) {
     EXPECT_EQ(sha256(payload), "bd9a23dc45fa2c138d3b8b992e5ae8128a8170cef93cfc2d180060c16a41183c");
 }
 
-TEST(EncoderV1, SameBytesForEveryThreadCount) {
-    const Matrix m = make_matrix(70, 173);
+TEST(EncoderV1, SameBytesForEverySearchAndThreadCount) {
+    const Matrix m = make_matrix(20, 173);
     EncodeStats one;
-    const auto reference = encode(m, 1, 0.1, &one);
-    for (const int threads : {2, 5}) {
-        EncodeStats stats;
-        EXPECT_EQ(encode(m, threads, 0.1, &stats), reference) << "threads " << threads;
-        EXPECT_EQ(stats.diagonal_excess, one.diagonal_excess) << "sums must not depend on scheduling";
+    const auto reference = encode(m, 1, 0.1, &one, lattice::CodebookMethod::exhaustive);
+    for (const auto method : {lattice::CodebookMethod::pruned, lattice::CodebookMethod::fast}) {
+        for (const int threads : {1, 2, 5}) {
+            EncodeStats stats;
+            EXPECT_EQ(encode(m, threads, 0.1, &stats, method), reference) << "threads " << threads;
+            EXPECT_EQ(stats.diagonal_excess, one.diagonal_excess) << "sums must not depend on scheduling";
+        }
     }
 }
 
