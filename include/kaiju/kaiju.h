@@ -1,4 +1,5 @@
-// The public interface: everything that a program which links to libkaiju may use. Other headers may change at any time.
+// The public interface: everything that a program which links to libkaiju may use. Other headers may change
+// at any time.
 #pragma once
 
 #include "kaiju/error.h"
