@@ -1,8 +1,7 @@
 // The nearest code word of the finite code book, batched: the two passes of the fast decoder over four halves
 // (flip, m) with costs and repairs from closed forms of their own. docs/leech-decoder.md.
 
-#define HWY_BROKEN_EMU128 1
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
+#include "lattice/simd_targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lattice/codebook_fast.cpp"
@@ -328,8 +327,12 @@ const CodebookKernels& codebook_kernels(Simd simd) {
         case Simd::sse4:
             return N_SSE4::kernels();
 #endif
-        default:
+#if HWY_TARGETS & HWY_SCALAR
+        case Simd::scalar:
             return N_SCALAR::kernels();
+#endif
+        default:  // a build for one processor has its own instruction set only
+            return HWY_STATIC_DISPATCH(kernels)();
     }
 }
 

@@ -1,10 +1,7 @@
 // The fast decoder: bounds on all classes in 16-bit lanes, then an exact search of the few classes that can
 // hold the nearest point in 32-bit lanes. docs/leech-decoder.md.
 
-// Kernels for four instruction sets; the baseline is the scalar one, which is a full peer and not an
-// emulation.
-#define HWY_BROKEN_EMU128 1
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
+#include "lattice/simd_targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lattice/fast.cpp"
@@ -132,8 +129,12 @@ const FastKernels& kernels_of(Simd simd) {
         case Simd::sse4:
             return N_SSE4::fast_kernels();
 #endif
-        default:
+#if HWY_TARGETS & HWY_SCALAR
+        case Simd::scalar:
             return N_SCALAR::fast_kernels();
+#endif
+        default:  // a build for one processor has its own instruction set only
+            return HWY_STATIC_DISPATCH(fast_kernels)();
     }
 }
 

@@ -1,11 +1,14 @@
 #include "lattice/simd.h"
 
+#include "lattice/simd_targets.h"
+
 #include <fmt/format.h>
-#include <hwy/targets.h>
+#include <hwy/highway.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -24,16 +27,20 @@ std::string_view simd_name(Simd simd) {
 
 std::span<const Simd> available_simd() {
     static const std::vector<Simd> available = [] {
-        std::vector<Simd> found = {Simd::scalar};
-#if HWY_ARCH_X86 && !defined(HWY_COMPILE_ONLY_SCALAR)
-        const auto supported = hwy::SupportedTargets();
-        for (const auto& [simd, target] : {std::pair(Simd::sse4, HWY_SSE4), std::pair(Simd::avx2, HWY_AVX2),
-                                           std::pair(Simd::avx512, HWY_AVX3)}) {
-            if ((supported & target) != 0) {
+        // What was compiled and runs here. A build for one processor (-march=native) has the strongest only.
+        const auto usable = HWY_TARGETS & (hwy::SupportedTargets() | HWY_STATIC_TARGET);
+        std::vector<Simd> found;
+        for (const auto& [simd, target] :
+             {std::pair(Simd::scalar, HWY_SCALAR), std::pair(Simd::sse4, HWY_SSE4),
+              std::pair(Simd::avx2, HWY_AVX2), std::pair(Simd::avx512, HWY_AVX3)}) {
+            if ((usable & target) != 0) {
                 found.push_back(simd);
             }
         }
-#endif
+        if (found.empty()) {
+            found.push_back(
+                Simd::scalar);  // another architecture: its vectors, under the name of the baseline
+        }
         return found;
     }();
     return available;

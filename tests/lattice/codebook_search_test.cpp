@@ -99,14 +99,14 @@ TEST_P(Codebook, FindsTheBestOfTheWholeCodeBook) {
     const CodebookSearch search(GetParam());
     for (const PointKind kind :
          {PointKind::gaussian, PointKind::laplacian, PointKind::uniform, PointKind::structured}) {
-        std::vector<float> y(60 * kDimension);
+        std::vector<float> y(40 * kDimension);
         make_points(kind, 3, 0, y);
         for (float& v : y) {
             v = kind == PointKind::structured ? std::clamp(v, -200.0F, 200.0F) : v;
         }
-        std::vector<CodebookWord> found(60);
+        std::vector<CodebookWord> found(40);
         search.nearest(y, found);
-        for (size_t p = 0; p < 60; ++p) {
+        for (size_t p = 0; p < 40; ++p) {
             const auto point = std::span<const float>(y).subspan(p * kDimension, kDimension);
             const Coset4 best = all_cosets(point, GetParam()).front();
             expect_sound(found[p], point, GetParam());

@@ -56,8 +56,8 @@ INSTANTIATE_TEST_SUITE_P(All, Decoders, testing::ValuesIn(kinds()),
 }  // namespace
 
 TEST_P(Decoders, GiveTheAnswerOfTheDefinition) {
-    std::vector<Point> points = test::uniform_points(150, 1);
-    const std::vector<Point> structured = test::structured_points(400, 2);
+    std::vector<Point> points = test::uniform_points(60, 1);
+    const std::vector<Point> structured = test::structured_points(200, 2);
     points.insert(points.end(), structured.begin(), structured.end());
     const auto found = decode(*decoder_, points);
     for (size_t p = 0; p < points.size(); ++p) {
