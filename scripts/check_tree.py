@@ -1,5 +1,6 @@
 """What a reader would trip over in the files named on standard input: maps that name files long gone, links that lead
 nowhere, files too long to read, commands without a page, work left undone, paths of one person's machine."""
+import glob
 import os
 import pathlib
 import re
@@ -33,7 +34,7 @@ for name in names:
                 faults.append(f"{name}:{number}: {found.group()}")
         if path.suffix == ".md":
             for target in NAMED.findall(text):
-                if not os.path.exists(target):
+                if not os.path.exists(target) and not glob.glob(target + ".*"):  # a name may stand for .h and .cpp
                     faults.append(f"{name}: names {target}, which is not there")
             for target in LINK.findall(text):
                 if "://" not in target and not (path.parent / target).exists():

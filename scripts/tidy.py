@@ -69,7 +69,7 @@ def main():
         for name, said in zip(names, pool.map(lambda one: None if one in unknown else check(one), names)):
             if said is not None:
                 failures += 1
-                print(f"{name}:\n{said}")
+                print(f"{name}:\n{said}", flush=True)
     for name in unknown:
         print(f"{name}: no target compiles this file")
     print(f"{len(names) - failures - len(unknown)} of {len(names)} translation units are clean")

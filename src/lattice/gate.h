@@ -16,7 +16,7 @@ namespace kaiju::lattice {
 /// error 1.2e-6). The value in the textbooks, 0.065771, is an estimate of 1984.
 inline constexpr double kSecondMoment = 0.0657527;
 
-/// A block's RMS over the step that the encoders choose for it (docs/encoder.md): what "at encoder steps"
+/// A block's RMS over the step that the encoders choose for it (docs/encoder-v1.md): what "at encoder steps"
 /// means.
 inline constexpr double kBlockRmsPerStep = 2.5;
 
