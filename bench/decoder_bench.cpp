@@ -39,7 +39,9 @@ void add(const std::string& name, const std::shared_ptr<Decoder>& decoder, size_
     for (const auto& [kind, kind_name] :
          {std::pair(PointKind::uniform, "uniform"), std::pair(PointKind::gaussian, "gaussian")}) {
         benchmark::RegisterBenchmark((name + "/" + kind_name).c_str(),
-                                     [=](benchmark::State& state) { decode(state, *decoder, kind, points); });
+                                     [decoder, points, kind = kind](benchmark::State& state) {
+                                         decode(state, *decoder, kind, points);
+                                     });
     }
 }
 
