@@ -41,7 +41,7 @@ std::vector<uint64_t> all_line_hashes(std::string_view text) {
         text.remove_prefix(std::min(end + 1, text.size()));
     }
     std::ranges::sort(hashes);
-    hashes.erase(std::ranges::unique(hashes).begin(), hashes.end());
+    hashes.erase(std::unique(hashes.begin(), hashes.end()), hashes.end());
     return hashes;
 }
 

@@ -201,6 +201,7 @@ TEST_F(EngineTest, TapSeesTheInputsOfEveryMatrix) {
     RecordingTap tap;
     const auto context = engine->make_context({.n_ctx = 20, .threads = 2, .tap = &tap});
     std::vector<BatchToken> batch;
+    batch.reserve(20);
     for (int32_t i = 0; i < 20; ++i) {
         batch.push_back({.token = 60 + i, .position = i, .logits = true});
     }

@@ -28,7 +28,7 @@ struct TinyModelOptions {
     /// "qwen2" run.
     std::string architecture = "llama";
     std::string name = "tiny";       ///< general.name
-    std::string chat_template = "";  ///< tokenizer.chat_template, left out if empty
+    std::string chat_template{};  ///< tokenizer.chat_template, left out if empty
     uint32_t parts = 1;              ///< more than 1: a split GGUF, STEM-00001-of-0000N.gguf beside the path
 };
 
