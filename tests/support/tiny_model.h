@@ -27,9 +27,9 @@ struct TinyModelOptions {
     /// general.architecture and the prefix of the hyper-parameter keys. Any text is written; "llama" and
     /// "qwen2" run.
     std::string architecture = "llama";
-    std::string name = "tiny";       ///< general.name
+    std::string name = "tiny";    ///< general.name
     std::string chat_template{};  ///< tokenizer.chat_template, left out if empty
-    uint32_t parts = 1;              ///< more than 1: a split GGUF, STEM-00001-of-0000N.gguf beside the path
+    uint32_t parts = 1;           ///< more than 1: a split GGUF, STEM-00001-of-0000N.gguf beside the path
 };
 
 /// Number of tokens in the vocabulary: <unk>, <s>, </s>, 256 bytes, then single characters and a few short
