@@ -27,9 +27,7 @@ namespace {
                                              : ErrorCode::io;
     std::string message = fmt::format("{}: cannot {}: {}", path.string(), doing, std::strerror(cause));
     if (cause == ENOSPC || cause == EDQUOT) {
-        message +=
-            " (free space in this folder and start again; what was finished is kept where the command can "
-            "resume)";
+        message += " (free space there and start again)";
     }
     throw Error(code, message);
 }
@@ -98,11 +96,12 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 void MappedFile::release(Bytes part) const {
-    const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-    const auto begin = (reinterpret_cast<uintptr_t>(part.data()) + page - 1) / page * page;
-    const auto end = (reinterpret_cast<uintptr_t>(part.data()) + part.size()) / page * page;
+    const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+    const auto offset = static_cast<size_t>(part.data() - data_);  // the mapping itself starts on a page
+    const size_t begin = (offset + page - 1) / page * page;
+    const size_t end = (offset + part.size()) / page * page;
     if (begin < end) {
-        ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+        ::madvise(data_ + begin, end - begin, MADV_DONTNEED);
     }
 }
 

@@ -1,5 +1,6 @@
 #include "cli/program.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -113,6 +114,9 @@ int report_current_exception(ProgramSession& session) {
         return report(session, error.code(), error.what());
     } catch (const std::bad_alloc&) {
         return report(session, ErrorCode::io, "out of memory");
+    } catch (
+        const std::system_error& error) {  // std::filesystem: a name too long, a folder that may not be read
+        return report(session, ErrorCode::io, error.what());
     } catch (const std::exception& error) {
         return report(session, ErrorCode::internal, fmt::format("internal error: {}", error.what()));
     }
@@ -160,7 +164,28 @@ void add_commands(CLI::App& app, Session& session) {
     add_completions(app, session);
 }
 
+namespace {
+
+/// A program may be started with its standard streams closed. Then the first file that it opens would take
+/// their place, and messages would land in it: a closed stream becomes one that takes nothing (for standard
+/// output: one that fails, so that a lost answer is still an error).
+void hold_standard_streams() {
+    for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+        if (::fcntl(stream, F_GETFD) != -1) {
+            continue;
+        }
+        const int held = ::open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+        if (held >= 0 && held != stream) {
+            ::dup2(held, stream);
+            ::close(held);
+        }
+    }
+}
+
+}  // namespace
+
 int run_program(int argc, char** argv) {
+    hold_standard_streams();
     install_signal_handlers();
     ProgramSession session;
     try {

@@ -1,8 +1,10 @@
 // kaiju smoke: token ids in, the most likely next tokens out.
 #include <fmt/format.h>
 
+#include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "cli/engine_options.h"
 #include "eval/log_softmax.h"
 
@@ -13,14 +15,35 @@ namespace {
 struct Options {
     EngineArguments engine;
     std::string model;
-    std::vector<runtime::Token> tokens;
+    std::string tokens;
     size_t top = 10;
 };
 
+/// "1,2,3": nothing may be left out, since a token that is missed by a slip changes the answer.
+std::vector<runtime::Token> parse_tokens(std::string_view text) {
+    std::vector<runtime::Token> tokens;
+    const char* at = text.data();
+    const char* const end = at + text.size();
+    while (true) {
+        runtime::Token token = 0;
+        const auto [next, error] = std::from_chars(at, end, token);
+        if (error != std::errc() || (next != end && *next != ',')) {
+            throw Error(ErrorCode::usage,
+                        fmt::format("--tokens {}: not token ids separated by commas", text));
+        }
+        tokens.push_back(token);
+        if (next == end) {
+            return tokens;
+        }
+        at = next + 1;
+    }
+}
+
 int run(Session& session, const Options& options) {
+    const std::vector<runtime::Token> tokens = parse_tokens(options.tokens);
     const auto engine = load_engine(options.model, options.engine, session.monitor());
     const std::vector<float> logits =
-        runtime::last_logits(*engine, options.tokens, options.engine.threads, &session.monitor());
+        runtime::last_logits(*engine, tokens, options.engine.threads, &session.monitor());
     const std::vector<int32_t> order = eval::top_tokens(logits, options.top);
     if (session.json()) {
         nlohmann::json top = nlohmann::json::array();
@@ -50,7 +73,7 @@ void add_smoke(CLI::App& app, Session& session) {
         ->type_name("FILE");
     command->add_option("--tokens", options->tokens, "Token ids, separated by commas")
         ->required()
-        ->delimiter(',');
+        ->type_name("ID,ID,...");
     command->add_option("--top", options->top, "How many tokens to show")
         ->check(CLI::Range(1, 1 << 20))
         ->capture_default_str();

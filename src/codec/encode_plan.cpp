@@ -44,7 +44,7 @@ class Selection {
         }
         for (const auto& rule : options.types) {
             if (rule.type != kCopy && rule.type != kKaiju1) {
-                (void)StockEncoder(rule.type, true);  // throws on a type that cannot be made
+                check_stock_type(rule);
             }
             rules_.emplace_back(compile(rule.pattern), rule.type);
         }
@@ -64,7 +64,38 @@ class Selection {
         return std::string(encode ? kKaiju1 : kCopy);
     }
 
+    /// A pattern that matches no tensor is a slip of the hand: Error(usage) naming it.
+    static void require_matches(const EncodeOptions& options, std::span<const TensorInfo> tensors) {
+        const auto require = [&](std::string_view option, const std::string& pattern) {
+            const std::regex regex = compile(pattern);
+            if (std::none_of(tensors.begin(), tensors.end(),
+                             [&](const TensorInfo& t) { return std::regex_search(t.name, regex); })) {
+                throw Error(ErrorCode::usage,
+                            fmt::format("{} {}: no tensor of the base matches; kaiju knot info lists them",
+                                        option, pattern));
+            }
+        };
+        for (const auto& pattern : options.include) {
+            require("--include", pattern);
+        }
+        for (const auto& pattern : options.exclude) {
+            require("--exclude", pattern);
+        }
+        for (const auto& rule : options.types) {
+            require("--tensor-type", rule.pattern);
+        }
+    }
+
   private:
+    static void check_stock_type(const TypeRule& rule) {
+        try {
+            (void)StockEncoder(rule.type, true);
+        } catch (const Error& error) {
+            throw Error(ErrorCode::usage,
+                        fmt::format("--tensor-type {}={}: {}", rule.pattern, rule.type, error.what()));
+        }
+    }
+
     std::vector<std::regex> include_;
     std::vector<std::regex> exclude_;
     std::vector<std::pair<std::regex, std::string>> rules_;
@@ -154,7 +185,9 @@ PlanEntry plan_tensor(const EncodePlan& plan, size_t base_index, const std::stri
         if (plan.imatrix.find(tensor.name) != nullptr) {
             entry.importance = checked_importance(plan, tensor);
         }
-        entry.info = StockEncoder(type, !entry.importance.empty()).describe(entry.info);
+        entry.info = within("tensor " + tensor.name, [&] {
+            return StockEncoder(type, !entry.importance.empty()).describe(entry.info);
+        });
     }
     return entry;
 }
@@ -197,6 +230,16 @@ void check_base_is_complete(const EncodePlan& plan) {
     }
 }
 
+// Found before the work, not after it.
+void check_telemetry(const EncodeOptions& options) {
+    require_absent(options.telemetry);
+    if (options.telemetry == options.out) {
+        throw Error(ErrorCode::usage,
+                    fmt::format("{}: --telemetry and --out name the same file", options.out.string()));
+    }
+    const OutputFile probe(options.telemetry);  // its folder is there and can be written to
+}
+
 void check_disk(const EncodePlan& plan) {
     const auto folder = plan.options.out.has_parent_path() ? plan.options.out.parent_path() : ".";
     std::error_code error;
@@ -210,10 +253,8 @@ void check_disk(const EncodePlan& plan) {
     const auto there = std::filesystem::file_size(part, error);
     const uint64_t reserved = error ? 0 : there;
     if (plan.payload_bytes() > space.available + reserved) {
-        throw Error(ErrorCode::io,
-                    fmt::format("{}: the output needs {:.1f} MB, {:.1f} MB are free", folder.string(),
-                                static_cast<double>(plan.payload_bytes()) / 1e6,
-                                static_cast<double>(space.available) / 1e6));
+        throw Error(ErrorCode::io, fmt::format("{}: the output needs {} bytes, {} are free", folder.string(),
+                                               plan.payload_bytes(), space.available));
     }
 }
 
@@ -259,7 +300,7 @@ std::vector<TensorInfo> EncodePlan::infos() const {
 EncodePlan plan_encode(const EncodeOptions& options) {
     require_absent(options.out);
     if (!options.telemetry.empty()) {
-        require_absent(options.telemetry);
+        check_telemetry(options);
     }
     if (options.encoder != "v1") {
         throw Error(ErrorCode::usage, fmt::format("encoder \"{}\" is not known; v1 is", options.encoder));
@@ -283,6 +324,7 @@ EncodePlan plan_encode(const EncodeOptions& options) {
             {.action = PlanEntry::Action::key_values, .info = format::key_values_entry(key_values)});
     }
     const auto tensors = plan.base_file().tensors();
+    Selection::require_matches(options, tensors);
     for (size_t i = 0; i < tensors.size(); ++i) {
         plan.entries.push_back(plan_tensor(plan, i, selection.type_of(tensors[i])));
     }

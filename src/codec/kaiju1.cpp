@@ -198,26 +198,11 @@ void TensorView::decode_rows(uint64_t first, uint64_t count, float* out) const {
                     fmt::format("rows {}..{} of a tensor with {} rows", first, first + count, layout_.rows));
     }
     for (uint64_t r = 0; r < count; ++r, out += layout_.cols) {
-        const auto fields = row(first + r);
-        const double row_scale = load<float>(fields.scales);
-        const double hi_scale = load<float>(fields.scales + 4);
-        const uint32_t* column = columns_.data();
-        for (uint32_t i = 0; i < layout_.n_hi; ++i) {
-            out[*column++] = static_cast<float>(hi_scale * static_cast<int8_t>(fields.hi[i]));
-        }
-        for (uint32_t block = 0; block < layout_.n_blocks; ++block) {
-            const int q = fields.nibbles[block / 2] >> (4 * (block & 1)) & 15;
-            const double step = row_scale * multipliers_[static_cast<size_t>(q)];  // exact: 24 + 24 bits
-            std::array<int8_t, kBlock> c;
-            decode_block(fields.codes + kCodeBytes * block, c.data());
-            for (const int8_t integer : c) {
-                out[*column++] = static_cast<float>(step * integer);  // exact before this one rounding
-            }
-        }
+        decode_row(first + r, out);
     }
 }
 
-void TensorView::check_row(uint64_t index, std::vector<float>& scratch) const {
+void TensorView::decode_row(uint64_t index, float* out) const {
     const auto fields = row(index);
     const auto row_scale = load<float>(fields.scales);
     const auto hi_scale = load<float>(fields.scales + 4);
@@ -225,13 +210,26 @@ void TensorView::check_row(uint64_t index, std::vector<float>& scratch) const {
         corrupt(fmt::format("row {}: scales {} and {} must be finite and not negative", index, row_scale,
                             hi_scale));
     }
+    const uint32_t* column = columns_.data();
+    for (uint32_t i = 0; i < layout_.n_hi; ++i) {
+        out[*column++] =
+            static_cast<float>(static_cast<double>(hi_scale) * static_cast<int8_t>(fields.hi[i]));
+    }
     for (uint32_t block = 0; block < layout_.n_blocks; ++block) {
-        if (!valid_trits(fields.codes + kCodeBytes * block)) {
+        const uint8_t* const code = fields.codes + kCodeBytes * block;
+        if (!valid_trits(code)) {
             corrupt(fmt::format("row {}, block {}: invalid trit byte", index, block));
         }
+        const int q = fields.nibbles[block / 2] >> (4 * (block & 1)) & 15;
+        const double step =
+            static_cast<double>(row_scale) * multipliers_[static_cast<size_t>(q)];  // exact: 24 + 24 bits
+        std::array<int8_t, kBlock> c;
+        decode_block(code, c.data());
+        for (const int8_t integer : c) {
+            out[*column++] = static_cast<float>(step * integer);  // exact before this one rounding
+        }
     }
-    decode_rows(index, 1, scratch.data());
-    if (!std::all_of(scratch.begin(), scratch.end(), [](float value) { return std::isfinite(value); })) {
+    if (!std::all_of(out, out + layout_.cols, [](float value) { return std::isfinite(value); })) {
         corrupt(fmt::format("row {}: a weight is not finite in f32", index));
     }
 }
@@ -239,7 +237,7 @@ void TensorView::check_row(uint64_t index, std::vector<float>& scratch) const {
 void TensorView::check() const {
     std::vector<float> scratch(layout_.cols);
     for (uint64_t r = 0; r < layout_.rows; ++r) {
-        check_row(r, scratch);
+        decode_row(r, scratch.data());
     }
 }
 

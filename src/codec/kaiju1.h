@@ -70,8 +70,9 @@ struct RowFields {
         : scales(record), hi(record + 8), nibbles(hi + layout.n_hi), codes(nibbles + layout.nibble_bytes()) {}
 };
 
-/// A parsed payload. Construction validates the header, the multipliers and the column lists; `check` the
-/// rows.
+/// A parsed payload. Construction validates the header, the multipliers and the column lists; decoding a row
+/// validates the row, so that damaged weights are never used silently. `check` decodes all rows and keeps
+/// none.
 class TensorView final : public TensorDecoder {
   public:
     /// Throws bad_input with the field that is wrong. The bytes must outlive the view.
@@ -88,7 +89,7 @@ class TensorView final : public TensorDecoder {
 
   private:
     void read_columns(ByteReader& reader);
-    void check_row(uint64_t index, std::vector<float>& scratch) const;
+    void decode_row(uint64_t index, float* out) const;
 
     Layout layout_;
     Multipliers multipliers_{};

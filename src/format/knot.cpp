@@ -252,24 +252,40 @@ KnotFile::KnotFile(const std::filesystem::path& path) : file_(path) {
     for (size_t i = 0; i < table_.entries.size(); ++i) {
         const KnotEntry& entry = table_.entries[i];
         if (entry.info.type == kKeyValuesType) {
+            require_intact(entry);
             key_values_ = entry_payload(entry);
         } else {
             tensors_.push_back(entry.info);
             entry_of_.push_back(i);
         }
     }
+    intact_ = std::make_unique<std::atomic<bool>[]>(tensors_.size());
 }
 
 Bytes KnotFile::entry_payload(const KnotEntry& entry) const {
     return file_.bytes().subspan(entry.offset, entry.info.nbytes);
 }
 
+void KnotFile::require_intact(const KnotEntry& entry) const {
+    if (const uint64_t actual = xxh3(entry_payload(entry)); actual != entry.xxh3) {
+        refuse(fmt::format(
+            "{}: entry {}: checksum of the payload is {}, the table of contents says {}: the file is "
+            "damaged, fetch or make it again",
+            path().string(), entry.info.name, hex16(actual), hex16(entry.xxh3)));
+    }
+}
+
 Bytes KnotFile::payload(size_t index) const {
-    return entry_payload(table_.entries[entry_of_.at(index)]);
+    const KnotEntry& entry = table_.entries[entry_of_.at(index)];
+    if (!intact_[index].load(std::memory_order_relaxed)) {
+        require_intact(entry);
+        intact_[index].store(true, std::memory_order_relaxed);
+    }
+    return entry_payload(entry);
 }
 
 void KnotFile::release(size_t index) const {
-    file_.release(payload(index));
+    release(table_.entries[entry_of_.at(index)]);
 }
 
 }  // namespace kaiju::format

@@ -1,8 +1,10 @@
 // Reading .knot files (docs/knot.md).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -69,6 +71,8 @@ class KnotFile final : public ModelFile {
 
     [[nodiscard]] const std::filesystem::path& path() const override { return file_.path(); }
     [[nodiscard]] std::span<const TensorInfo> tensors() const override { return tensors_; }
+    /// Checked against its checksum when it is asked for first: damaged bytes are never used silently. Throws
+    /// bad_input naming file and entry.
     [[nodiscard]] Bytes payload(size_t index) const override;
     void release(size_t index) const override;
     [[nodiscard]] Bytes key_values() const override { return key_values_; }
@@ -77,6 +81,7 @@ class KnotFile final : public ModelFile {
 
     /// All entries, gguf_kv among them, in the order of the table.
     [[nodiscard]] std::span<const KnotEntry> entries() const { return table_.entries; }
+    /// Unchecked, for whoever checks it (codec::verify).
     [[nodiscard]] Bytes entry_payload(const KnotEntry& entry) const;
     void release(const KnotEntry& entry) const { file_.release(entry_payload(entry)); }
     /// The metadata, a JSON object as text.
@@ -84,10 +89,13 @@ class KnotFile final : public ModelFile {
     [[nodiscard]] const KnotHeader& header() const { return table_.header; }
 
   private:
+    void require_intact(const KnotEntry& entry) const;
+
     MappedFile file_;
     KnotTable table_;
     std::vector<TensorInfo> tensors_;
-    std::vector<size_t> entry_of_;  ///< by tensor, index into the table
+    std::vector<size_t> entry_of_;                 ///< by tensor, index into the table
+    std::unique_ptr<std::atomic<bool>[]> intact_;  ///< by tensor: its payload was found to fit its checksum
     Bytes key_values_;
 };
 
