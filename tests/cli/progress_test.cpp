@@ -131,6 +131,7 @@ TEST(Progress, CountsFromManyThreads) {
     progress.set_verbosity(Verbosity::verbose);
     progress.begin("count", 4000, "units");
     std::vector<std::thread> threads;
+    threads.reserve(4);
     for (int t = 0; t < 4; ++t) {
         threads.emplace_back([&] {
             for (int i = 0; i < 1000; ++i) {
