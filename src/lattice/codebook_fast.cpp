@@ -328,6 +328,7 @@ const CodebookKernels& codebook_kernels(Simd simd) {
             return N_SSE4::kernels();
 #endif
 #if HWY_TARGETS & HWY_SCALAR
+        // NOLINTNEXTLINE(bugprone-branch-clone): the default's, where this is all that was compiled
         case Simd::scalar:
             return N_SCALAR::kernels();
 #endif

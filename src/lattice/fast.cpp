@@ -130,6 +130,7 @@ const FastKernels& kernels_of(Simd simd) {
             return N_SSE4::fast_kernels();
 #endif
 #if HWY_TARGETS & HWY_SCALAR
+        // NOLINTNEXTLINE(bugprone-branch-clone): the default's, where this is all that was compiled
         case Simd::scalar:
             return N_SCALAR::fast_kernels();
 #endif
