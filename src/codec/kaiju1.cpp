@@ -88,7 +88,7 @@ void decode_block(const uint8_t* code, int8_t* out) {
     const uint32_t word = lattice::kGolay[head.word];
     const int sign = head.flip ? -1 : 1;
     for (size_t i = 0; i < kBlock; ++i) {
-        const int z = kTrits[code[2 + i / kTritsPerByte]][i % kTritsPerByte];
+        const int8_t z = kTrits[code[2 + i / kTritsPerByte]][i % kTritsPerByte];
         const int c = static_cast<int>(word >> i & 1);
         out[i] = static_cast<int8_t>(sign * (head.m + 2 * c + 4 * z));
     }
