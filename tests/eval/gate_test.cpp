@@ -142,15 +142,10 @@ TEST_F(GateTest, LimitsFail) {
     const Model reference = load("f32.gguf");
     const Model model = load("q4.gguf", {.type = GGML_TYPE_Q4_0});
     const format::Qspec qspec = mint(reference, {.min_margin = 0}).qspec;
-    const GateOptions report{.argmax = ArgmaxMode::report, .text = text_};
-    GateOptions options = report;
-    options.ppl_max = 1.5;
-    EXPECT_FALSE(run(qspec, model, options).pass);
-    options = report;
-    options.kl_max = 1e-7;
-    EXPECT_FALSE(run(qspec, model, options, &reference).pass);
-    options.kl_max = 10;
-    EXPECT_TRUE(run(qspec, model, options, &reference).pass);
+    const ArgmaxMode mode = ArgmaxMode::report;
+    EXPECT_FALSE(run(qspec, model, {.argmax = mode, .text = text_, .ppl_max = 1.5}).pass);
+    EXPECT_FALSE(run(qspec, model, {.argmax = mode, .text = text_, .kl_max = 1e-7}, &reference).pass);
+    EXPECT_TRUE(run(qspec, model, {.argmax = mode, .text = text_, .kl_max = 10}, &reference).pass);
 }
 
 TEST_F(GateTest, RefusesLimitsThatCannotBeMeasured) {
