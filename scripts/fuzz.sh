@@ -2,8 +2,10 @@
 # fuzz.sh FUZZER CORPUS SECONDS: runs one libFuzzer program. New inputs go to a folder in the cache; the corpus of the
 # repository is only read. A finding is left there too and fails the run.
 set -euo pipefail
+# shellcheck source=scripts/lib.sh
+source scripts/lib.sh
 fuzzer=$1 corpus=$2 seconds=$3
-grown=${KAIJU_CACHE:?}/fuzz/$(basename "$fuzzer")
+grown=$KAIJU_CACHE/fuzz/$(basename "$fuzzer")
 mkdir -p "$grown"
 seeds=("$grown")
 [ -d "$corpus" ] && seeds+=("$corpus")

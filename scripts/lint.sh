@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # lint.sh CHECK: format, shell, tree, tidy or tidy-full. Run from the root of a checkout (./run lint calls all of them).
 set -euo pipefail
+# shellcheck source=scripts/lib.sh
+source scripts/lib.sh
 
 # What git knows or would know: build folders and other ignored files are nobody's concern.
 files() { git ls-files -co --exclude-standard -- "$@" | while read -r file; do [ -f "$file" ] && echo "$file"; done; }
