@@ -53,10 +53,10 @@ class Selection {
     /// KAIJU1, COPY or a stock type.
     [[nodiscard]] std::string type_of(const TensorInfo& tensor) const {
         const auto matches = [&](const std::regex& regex) { return std::regex_search(tensor.name, regex); };
-        for (auto rule = rules_.rbegin(); rule != rules_.rend(); ++rule) {
-            if (matches(rule->first)) {
-                return rule->second;
-            }
+        const auto rule = std::find_if(rules_.rbegin(), rules_.rend(),
+                                       [&](const auto& candidate) { return matches(candidate.first); });
+        if (rule != rules_.rend()) {
+            return rule->second;
         }
         const bool wanted = include_.empty() ? is_linear_weight(tensor.name)
                                              : std::any_of(include_.begin(), include_.end(), matches);

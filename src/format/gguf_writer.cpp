@@ -107,8 +107,8 @@ GgufWriter::GgufWriter(const std::filesystem::path& path, const KeyValueWriter& 
             head.write(uint64_t{tensor.name.size()});
             head.append(tensor.name);
             head.write(static_cast<uint32_t>(tensor.shape.size()));
-            for (auto extent = tensor.shape.rbegin(); extent != tensor.shape.rend(); ++extent) {
-                head.write(*extent);
+            for (size_t i = tensor.shape.size(); i-- > 0;) {  // the file's order is the reverse
+                head.write(tensor.shape[i]);
             }
             head.write(type->ggml);
             head.write(end);

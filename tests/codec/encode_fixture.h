@@ -16,7 +16,7 @@ namespace kaiju::codec::test {
 
 class EncodeFixture {
   public:
-    explicit EncodeFixture(kaiju::test::TinyModelOptions options = {}) {
+    explicit EncodeFixture(const kaiju::test::TinyModelOptions& options = {}) {
         model_ = kaiju::test::write_tiny_model(folder_ / "model.gguf", options);
         const auto file = format::ModelFile::open(model_);
         for (const auto& tensor : file->tensors()) {
