@@ -22,7 +22,6 @@ namespace {
 using format::GgufFile;
 using format::KeyValues;
 using format::KnotFile;
-using format::ModelFile;
 using format::TensorInfo;
 using test::expect_error;
 
