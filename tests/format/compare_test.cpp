@@ -22,6 +22,7 @@ struct Tensor {
 
 std::filesystem::path write(const std::filesystem::path& path, const std::vector<Tensor>& tensors) {
     std::vector<TensorInfo> list;
+    list.reserve(tensors.size());
     for (const Tensor& tensor : tensors) {
         list.push_back(StockEncoder(tensor.info.type).describe(tensor.info));
     }

@@ -109,6 +109,7 @@ TEST(Verify, every_bad_golden_file_is_refused_saying_what_and_where) {
 TEST(Verify, of_several_faults_the_first_tensor_is_named_for_any_number_of_threads) {
     const test::TemporaryFolder folder;
     std::vector<TensorInfo> tensors;
+    tensors.reserve(40);
     for (int i = 0; i < 40; ++i) {
         tensors.push_back({fmt::format("t{}", i), "F32", {1, 2}, 8});
     }
