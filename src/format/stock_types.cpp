@@ -71,6 +71,33 @@ bool is_plain_name(std::string_view name, size_t limit) {
            std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; });
 }
 
+bool is_utf8(std::string_view text) {
+    const auto byte = [&](size_t at) { return static_cast<uint8_t>(text[at]); };
+    for (size_t i = 0; i < text.size();) {
+        const uint8_t lead = byte(i);
+        const size_t length = lead < 0x80                    ? 1
+                              : lead >= 0xC2 && lead <= 0xDF ? 2
+                              : lead >= 0xE0 && lead <= 0xEF ? 3
+                              : lead >= 0xF0 && lead <= 0xF4 ? 4
+                                                             : 0;
+        if (length == 0 || length > text.size() - i) {
+            return false;
+        }
+        for (size_t k = 1; k < length; ++k) {
+            if (byte(i + k) < 0x80 || byte(i + k) > 0xBF) {
+                return false;
+            }
+        }
+        const bool overlong = (lead == 0xE0 && byte(i + 1) < 0xA0) || (lead == 0xF0 && byte(i + 1) < 0x90);
+        const bool outside = (lead == 0xED && byte(i + 1) > 0x9F) || (lead == 0xF4 && byte(i + 1) > 0x8F);
+        if (overlong || outside) {
+            return false;
+        }
+        i += length;
+    }
+    return true;
+}
+
 std::string printable(std::string_view text) {
     constexpr size_t kShown = 80;
     std::string shown(text.substr(0, kShown));

@@ -33,6 +33,9 @@ struct StockType {
 /// can be shown on a terminal, put into a message or matched as one word.
 [[nodiscard]] bool is_plain_name(std::string_view name, size_t limit);
 
+/// True where all bytes are well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms).
+[[nodiscard]] bool is_utf8(std::string_view text);
+
 /// A name from a file as it may be shown: at most 80 characters, everything that is not plain replaced by
 /// '?'.
 [[nodiscard]] std::string printable(std::string_view text);
