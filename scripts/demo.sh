@@ -87,12 +87,9 @@ step "export to a GGUF that any llama.cpp runs" kaiju1-f16.gguf \
     "$kaiju" knot to-gguf kaiju1.knot --out kaiju1-f16.gguf --type f16
 step "argmax gate on the knot" gate.json \
     answer gate.json "$kaiju" gate run --qspec qspec.json --model kaiju1.knot --json
-step "perplexity and divergence of the Q4_1 original ($EVALUATION_CHUNKS chunks)" q4_1.json \
-    answer q4_1.json "$kaiju" ppl --model q4_1.gguf --reference f16.gguf --text evaluation.txt --ctx 512 \
-    --chunks "$EVALUATION_CHUNKS" --json
-step "perplexity and divergence of the knot ($EVALUATION_CHUNKS chunks)" kaiju1.json \
-    answer kaiju1.json "$kaiju" ppl --model kaiju1.knot --reference f16.gguf --text evaluation.txt --ctx 512 \
-    --chunks "$EVALUATION_CHUNKS" --json
+step "perplexity and divergence of the Q4_1 original and the knot ($EVALUATION_CHUNKS chunks)" ppl.jsonl \
+    answer ppl.jsonl "$kaiju" ppl --model q4_1.gguf --model kaiju1.knot --reference f16.gguf --text evaluation.txt \
+    --ctx 512 --chunks "$EVALUATION_CHUNKS" --json
 step "let the knot write" sentence.json \
     answer sentence.json "$kaiju" generate --model kaiju1.knot --prompt "$PROMPT" --tokens 24 --temp 0 --json
 

@@ -18,7 +18,7 @@ def cost(measured):
     return [f"{measured['mean_kl']:.4f}", f"{100 * measured['same_top']:.1f} %"]
 
 
-original, knot = answer("q4_1"), answer("kaiju1")
+original, knot = (json.loads(line) for line in pathlib.Path("ppl.jsonl").read_text(encoding="utf-8").splitlines())
 weights = 8 * os.path.getsize("kaiju1.knot") / knot["file_bits"]
 seconds = pathlib.Path("encode.json.seconds").read_text(encoding="utf-8").strip()
 rows = [

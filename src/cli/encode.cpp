@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "cli/command.h"
+#include "cli/v3_flags.h"
 #include "codec/encode_model.h"
 #include "codec/encode_plan.h"
 
@@ -21,6 +22,7 @@ using nlohmann::json;
 struct Options {
     EncodeOptions encode;
     std::vector<std::string> tensor_types;  ///< REGEX=TYPE, as given
+    V3Flags v3;
     bool dry_run = false;
 };
 
@@ -104,6 +106,7 @@ void print_plan(Session& session, const EncodePlan& plan) {
 int run(Session& session, const Options& given) {
     EncodeOptions options = given.encode;
     options.created_by = "kaiju " KAIJU_VERSION;
+    options.v3 = given.v3.options();
     for (const auto& rule : given.tensor_types) {
         options.types.push_back(parse_rule(rule));
     }
@@ -156,8 +159,15 @@ void add_encode(CLI::App& app, Session& session) {
     command->add_option("--out", encode.out, "The .knot to write; it must not exist")
         ->required()
         ->type_name("FILE");
-    command->add_option("--encoder", encode.encoder, "v1: one nearest-point search a block")
+    command
+        ->add_option("--encoder", encode.encoder,
+                     "v1: one nearest-point search a block; v3: error feedback against a covariance")
         ->capture_default_str();
+    command->add_option("--sketch", encode.sketch, "v3: covariance sketches of this model (kaiju capture)")
+        ->type_name("FILE");
+    command->add_option("--covariance", encode.covariance, "v3: full covariances (kaiju capture --full)")
+        ->type_name("FILE");
+    add_v3_flags(*command, options->v3);
     command
         ->add_option("--decoder", encode.decoder,
                      "Search of the code book: fast, pruned or exhaustive; the codes do not depend on it")

@@ -7,12 +7,17 @@
 
 #include "base/file.h"
 #include "cli/command.h"
+#include "cli/v3_flags.h"
 #include "codec/encode_plan.h"
 #include "codec/encode_tensor.h"
+#include "codec/encoder_v1.h"
+#include "codec/tensor_encoder.h"
 #include "format/imatrix.h"
 #include "format/knot_writer.h"
 #include "format/model_file.h"
 #include "format/npy.h"
+#include "format/sketch.h"
+#include "format/taps.h"
 #include "lattice/codebook_search.h"
 
 namespace kaiju::cli {
@@ -30,6 +35,11 @@ struct Options {
     bool uniform = false;
     std::string out;
     std::string name = "weight";
+    std::string encoder = "v1";
+    std::string sketch;
+    std::string covariance;
+    std::string tap;
+    V3Flags v3;
     std::string decoder = "fast";
     double hi_frac = 0.1;
     int threads = 1;
@@ -99,35 +109,88 @@ std::vector<float> importance_of(const Options& options, const format::TensorInf
     return entry->mean_squares();
 }
 
+/// The entry of a file of covariances that the matrix is encoded against.
+template <typename File>
+const auto& tap_entry(const File& file, const Options& options, const format::TensorInfo& info) {
+    const std::string tap = options.tap.empty() ? format::tap_of(info.name).value_or("") : options.tap;
+    if (tap.empty()) {
+        throw Error(ErrorCode::usage,
+                    fmt::format("{}: no tap is known for a tensor of this name: say --tap", info.name));
+    }
+    const auto* entry = file.find(tap);
+    if (entry == nullptr) {
+        throw Error(ErrorCode::missing, fmt::format("{}: there is no tap {}", file.path().string(), tap));
+    }
+    if (entry->dim != info.cols()) {
+        throw Error(ErrorCode::bad_input, fmt::format("{}: tap {} has {} inputs, the matrix has {} columns",
+                                                      file.path().string(), tap, entry->dim, info.cols()));
+    }
+    return *entry;
+}
+
+codec::kaiju1::Layout layout_of(const Options& options, const codec::V3Options& v3,
+                                const format::TensorInfo& info) {
+    auto layout = codec::kaiju1::Layout::for_matrix(info.rows(), info.cols(), options.hi_frac);
+    layout.perm_kind = options.encoder == "v3" && v3.activation_order ? 1 : 0;
+    return layout;
+}
+
+std::unique_ptr<codec::RowEncoder> make_encoder(const Options& options, const codec::V3Options& v3,
+                                                const format::TensorInfo& info,
+                                                const codec::TensorDecoder& weights,
+                                                const lattice::CodebookSearch& search) {
+    const auto layout = layout_of(options, v3, info);
+    const std::vector<float> importance = importance_of(options, info);
+    if (options.encoder == "v1") {
+        return std::make_unique<codec::EncoderV1>(layout, importance, search);
+    }
+    const auto make = [&](const auto& covariance) {
+        const auto energy = codec::column_energy(weights, info.rows(), info.cols(), options.threads);
+        return std::make_unique<codec::EncoderV3>(layout, importance, energy, covariance, search, v3);
+    };
+    if (!options.sketch.empty()) {
+        const format::SketchFile file(options.sketch);
+        return make(codec::covariance_of(tap_entry(file, options, info)));
+    }
+    const format::CovarianceFile file(options.covariance);
+    return make(codec::covariance_of(file, tap_entry(file, options, info)));
+}
+
 int run(Session& session, const Options& options) {
     require_absent(options.out);
+    codec::EncodeOptions encode;
+    encode.encoder = options.encoder;
+    encode.sketch = options.sketch;
+    encode.covariance = options.covariance;
+    encode.decoder = options.decoder;
+    encode.v3 = options.v3.options();
+    codec::check_encoder(encode);
     if (options.model.empty() && options.input.empty()) {
         throw Error(ErrorCode::usage, "name the matrix: --model and --tensor, or --input");
     }
     const Source source = options.model.empty() ? source_from_array(options) : source_from_model(options);
     const auto weights = codec::make_tensor_decoder(source.info, source.payload);
-    const auto layout =
-        codec::kaiju1::Layout::for_matrix(source.info.rows(), source.info.cols(), options.hi_frac);
-    const lattice::CodebookSearch search(lattice::Parity::kept, lattice::codebook_method(options.decoder));
-    const std::vector<float> importance = importance_of(options, source.info);
+    const lattice::CodebookSearch search = codec::make_search(encode);
 
     codec::EncodeStats stats;
     const auto payload = within("tensor " + source.info.name, [&] {
-        const codec::EncoderV1 encoder(layout, importance, search);
+        const auto encoder = make_encoder(options, encode.v3, source.info, *weights, search);
         session.monitor().begin("encode", source.info.weights(), "weights");
-        auto made = codec::encode_tensor(*weights, encoder, options.threads, session.monitor(), stats);
+        auto made = codec::encode_tensor(*weights, *encoder, options.threads, session.monitor(), stats);
         session.monitor().end();
         return made;
     });
     const format::TensorInfo info{.name = source.info.name,
                                   .type = "KAIJU1",
-                                  .shape = {layout.rows, layout.cols},
+                                  .shape = {source.info.rows(), source.info.cols()},
                                   .nbytes = payload.size()};
     format::KnotWriter writer(options.out, {info});
     writer.write_payload(0, payload);
-    writer.finish(
-        {{"kaiju", {{"encoder", "v1-legacy"}, {"decoder", options.decoder}, {"hi_frac", options.hi_frac}}},
-         {"created_by", "kaiju " KAIJU_VERSION}});
+    writer.finish({{"kaiju",
+                    {{"encoder", codec::encoder_name(encode)},
+                     {"decoder", options.decoder},
+                     {"hi_frac", options.hi_frac}}},
+                   {"created_by", "kaiju " KAIJU_VERSION}});
 
     const double bits = 8.0 * static_cast<double>(info.nbytes) / static_cast<double>(info.weights());
     const double relative = stats.diagonal_energy > 0 ? stats.diagonal_excess / stats.diagonal_energy : 0;
@@ -136,17 +199,19 @@ int run(Session& session, const Options& options) {
     if (session.json()) {
         session.print(nlohmann::json{{"out", options.out},
                                      {"name", info.name},
-                                     {"rows", layout.rows},
-                                     {"cols", layout.cols},
+                                     {"rows", source.info.rows()},
+                                     {"cols", source.info.cols()},
                                      {"bytes", info.nbytes},
                                      {"bits", bits},
                                      {"diagonal_excess", stats.diagonal_excess},
                                      {"relative_excess", relative},
+                                     {"full_excess", stats.full_excess},
+                                     {"full_energy", stats.full_energy},
                                      {"clamp_rate", clamp_rate}});
     } else {
-        session.print(
-            fmt::format("{}: {} {} x {}, {:.3f} bits per weight, relative excess {:.4f}, clamp rate {:.3f}\n",
-                        options.out, info.name, layout.rows, layout.cols, bits, relative, clamp_rate));
+        session.print(fmt::format(
+            "{}: {} {} x {}, {:.3f} bits per weight, relative excess {:.4f}, clamp rate {:.3f}\n",
+            options.out, info.name, source.info.rows(), source.info.cols(), bits, relative, clamp_rate));
     }
     return 0;
 }
@@ -184,6 +249,14 @@ void add_encode_tensor(CLI::App& app, Session& session) {
     command->add_option("--out", options->out, "The .knot to write; it must not exist")
         ->required()
         ->type_name("FILE");
+    command->add_option("--encoder", options->encoder, "v1 or v3")->capture_default_str();
+    command->add_option("--sketch", options->sketch, "v3: covariance sketches (kaiju capture)")
+        ->type_name("FILE");
+    command->add_option("--covariance", options->covariance, "v3: full covariances (kaiju capture --full)")
+        ->type_name("FILE");
+    command->add_option("--tap", options->tap,
+                        "v3: the tap whose covariance counts (default: by the tensor's name)");
+    add_v3_flags(*command, options->v3);
     command->add_option("--decoder", options->decoder, "Search of the code book: fast, pruned or exhaustive")
         ->capture_default_str();
     command->add_option("--hi-frac", options->hi_frac, "Part of the columns that the 8-bit side-band takes")

@@ -18,7 +18,7 @@ namespace {
 
 struct Options {
     EngineArguments engine;
-    std::string model;
+    std::vector<std::string> models;
     std::string text;
     std::string reference;
     std::string imatrix;
@@ -33,41 +33,61 @@ std::optional<format::Calibration> calibration_of(const format::ModelFile& file,
     return knot == nullptr ? std::nullopt : format::calibration_of(knot->metadata());
 }
 
+/// Share of the evaluated text that the model's calibration text has too, with a warning where it is large.
+nlohmann::json overlap_of(Session& session, const std::optional<format::Calibration>& calibration,
+                          const std::string& evaluated) {
+    if (!calibration) {
+        return nullptr;
+    }
+    const auto overlap = eval::overlap_with(evaluated, calibration->line_hashes);
+    if (overlap.is_suspicious()) {
+        session.monitor().warn(fmt::format(
+            "the evaluation text overlaps the calibration text {}: {:.0f} % of its lines are in both, so "
+            "the figures flatter the model",
+            calibration->source, 100 * overlap.share()));
+    }
+    return overlap.share();
+}
+
 int run(Session& session, const Options& options) {
-    const auto file = format::ModelFile::open(options.model);
-    const auto calibration = calibration_of(*file, options.imatrix);
+    std::vector<std::unique_ptr<format::ModelFile>> files;
+    files.reserve(options.models.size());
+    for (const auto& path : options.models) {
+        files.push_back(format::ModelFile::open(path));
+    }
     const std::string text = read_text(options.text);
-    const auto model = load_engine(options.model, options.engine, session.monitor());
+    std::vector<std::unique_ptr<runtime::Engine>> engines;
+    std::vector<const runtime::Engine*> models;
+    engines.reserve(options.models.size());
+    models.reserve(options.models.size());
+    for (const auto& path : options.models) {
+        engines.push_back(load_engine(path, options.engine, session.monitor()));
+        models.push_back(engines.back().get());
+    }
     std::unique_ptr<runtime::Engine> reference;
     if (!options.reference.empty()) {
         reference = load_engine(options.reference, options.engine, session.monitor());
     }
     eval::PerplexityOptions measure = options.perplexity;
     measure.threads = options.engine.threads;
-    const eval::Perplexity result =
-        eval::measure_perplexity(*model, reference.get(), text, measure, session.monitor());
-    const eval::Bits bits = eval::measure_bits(*file);
-
-    std::optional<eval::TextOverlap> overlap;
-    if (calibration) {
-        overlap = eval::overlap_with(result.evaluated_text, calibration->line_hashes);
-        if (overlap->is_suspicious()) {
-            session.monitor().warn(
-                fmt::format("the evaluation text overlaps the calibration text {}: {:.0f} % of its lines are "
-                            "in both, so the "
-                            "figures flatter the model",
-                            calibration->source, 100 * overlap->share()));
+    const auto results =
+        eval::measure_perplexities(models, reference.get(), text, measure, session.monitor());
+    for (size_t m = 0; m < results.size(); ++m) {
+        const eval::Bits bits = eval::measure_bits(*files[m]);
+        const auto overlap =
+            overlap_of(session, calibration_of(*files[m], options.imatrix), results[m].evaluated_text);
+        if (session.json()) {
+            nlohmann::json answer = eval::perplexity_json(results[m]);
+            answer.update(eval::bits_json(bits));
+            answer["model"] = options.models[m];
+            answer["engine"] = models[m]->name();
+            answer["ctx"] = measure.ctx;
+            answer["calibration_overlap"] = overlap;
+            session.print(answer);
+        } else {
+            session.print((results.size() > 1 ? options.models[m] + "\n" : "") + eval::to_text(results[m]) +
+                          eval::to_text(bits));
         }
-    }
-    if (session.json()) {
-        nlohmann::json answer = eval::perplexity_json(result);
-        answer.update(eval::bits_json(bits));
-        answer["engine"] = model->name();
-        answer["ctx"] = measure.ctx;
-        answer["calibration_overlap"] = overlap ? nlohmann::json(overlap->share()) : nlohmann::json(nullptr);
-        session.print(answer);
-    } else {
-        session.print(eval::to_text(result) + eval::to_text(bits));
     }
     return 0;
 }
@@ -80,7 +100,10 @@ void add_ppl(CLI::App& app, Session& session) {
         app, session, "ppl", "Measure perplexity, and the divergence from a reference model",
         "kaiju ppl --model model.knot --reference model-f16.gguf --text wiki.test.raw --chunks 40 --json",
         [options](Session& current) { return run(current, *options); });
-    command->add_option("--model", options->model, "The model: .gguf or .knot")
+    command
+        ->add_option(
+            "--model", options->models,
+            "The model: .gguf or .knot; several share one run of the reference, with one answer each")
         ->required()
         ->type_name("FILE");
     command->add_option("--text", options->text, "The text to predict")->required()->type_name("FILE");

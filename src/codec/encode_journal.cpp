@@ -22,6 +22,8 @@ json to_json(const TensorReport& report) {
             {"seconds", report.seconds},
             {"diagonal_excess", report.stats.diagonal_excess},
             {"diagonal_energy", report.stats.diagonal_energy},
+            {"full_excess", report.stats.full_excess},
+            {"full_energy", report.stats.full_energy},
             {"blocks", report.stats.blocks},
             {"clamped_blocks", report.stats.clamped_blocks},
             {"clamped_trits", report.stats.clamped_trits},
@@ -38,6 +40,8 @@ TensorReport report_from(const json& line) {
                         .stats = {}};
     report.stats.diagonal_excess = line.at("diagonal_excess");
     report.stats.diagonal_energy = line.at("diagonal_energy");
+    report.stats.full_excess = line.at("full_excess");
+    report.stats.full_energy = line.at("full_energy");
     report.stats.blocks = line.at("blocks");
     report.stats.clamped_blocks = line.at("clamped_blocks");
     report.stats.clamped_trits = line.at("clamped_trits");

@@ -11,9 +11,11 @@
 #include "base/parallel.h"
 #include "codec/encode_journal.h"
 #include "codec/encode_tensor.h"
+#include "codec/encoder_v1.h"
 #include "codec/provenance.h"
 #include "codec/stock.h"
 #include "codec/tensor_decoder.h"
+#include "codec/tensor_encoder.h"
 #include "format/calibration.h"
 #include "format/knot_writer.h"
 #include "lattice/codebook_search.h"
@@ -39,6 +41,17 @@ json entry_list(const EncodePlan& plan) {
     return list;
 }
 
+json v3_json(const V3Options& v3) {
+    return {{"fold", stats::fold_name(v3.fold)},
+            {"codebook", v3.codebook == lattice::Parity::free ? "free" : "leech"},
+            {"comp_cap", v3.comp_cap},
+            {"damp", v3.damp},
+            {"sweeps", v3.sweeps},
+            {"descent", v3.descent},
+            {"refit_scale", v3.refit_scale},
+            {"activation_order", v3.activation_order}};
+}
+
 /// The metadata of the knot: a function of inputs and settings alone, so that equal encodes give equal files.
 json metadata_of(const EncodePlan& plan, Monitor& monitor) {
     const auto& options = plan.options;
@@ -46,13 +59,19 @@ json metadata_of(const EncodePlan& plan, Monitor& monitor) {
     source["base"] = plan.base ? source_json(plan.base->mappings(), monitor) : source["model"];
     const MappedFile imatrix(options.imatrix);
     source["imatrix"] = source_json({&imatrix, 1}, monitor);
+    json kaiju = {{"encoder", encoder_name(options)},
+                  {"decoder", options.decoder},
+                  {"step_search", plan.is_v3() ? options.v3.step_search : 1},
+                  {"hi_frac", options.hi_frac}};
+    if (plan.is_v3()) {
+        const MappedFile covariance(plan.sketch ? options.sketch : options.covariance);
+        const json id = source_json({&covariance, 1}, monitor);
+        kaiju[plan.sketch ? "sketch_id" : "covariance_id"] = id.at("sha256");
+        kaiju.update(v3_json(options.v3));
+    }
     json metadata = {{"general", general_json(*plan.model)},
                      {"source", source},
-                     {"kaiju",
-                      {{"encoder", "v1-legacy"},
-                       {"decoder", options.decoder},
-                       {"step_search", 1},
-                       {"hi_frac", options.hi_frac}}},
+                     {"kaiju", kaiju},
                      {"created_by", options.created_by}};
     if (!options.telemetry.empty()) {
         metadata["telemetry"] = options.telemetry.filename().string();
@@ -83,7 +102,7 @@ class Job {
         : plan_(plan),
           monitor_(monitor),
           metadata_(metadata_of(plan, monitor)),
-          search_(lattice::Parity::kept, lattice::codebook_method(plan.options.decoder)),
+          search_(make_search(plan.options)),
           writer_(plan.options.out, plan.infos(), OutputFile::OnAbandon::keep),
           journal_(plan.options.out, settings_of(plan, metadata_)) {}
 
@@ -184,8 +203,8 @@ class Job {
     std::vector<std::byte> encode(const PlanEntry& entry, EncodeStats& stats) const {
         const auto weights =
             make_tensor_decoder(plan_.model->tensors()[entry.source], plan_.model->payload(entry.source));
-        const EncoderV1 encoder(entry.layout, entry.importance, search_);
-        return encode_tensor(*weights, encoder, plan_.options.threads, monitor_, stats);
+        const auto encoder = make_row_encoder(plan_, entry, *weights, search_);
+        return encode_tensor(*weights, *encoder, plan_.options.threads, monitor_, stats);
     }
 
     std::vector<std::byte> quantise(const PlanEntry& entry) const {
@@ -269,30 +288,41 @@ EncodeReport encode_model(const EncodePlan& plan, Monitor& monitor) {
 
 double estimate_seconds(const EncodePlan& plan) {
     const PlanEntry& entry = largest_encode(plan);
-    const lattice::CodebookSearch search(lattice::Parity::kept,
-                                         lattice::codebook_method(plan.options.decoder));
-    const EncoderV1 encoder(entry.layout, entry.importance, search);
+    const lattice::CodebookSearch search = make_search(plan.options);
     const auto weights =
         make_tensor_decoder(plan.model->tensors()[entry.source], plan.model->payload(entry.source));
-    const uint64_t rows = std::min<uint64_t>(entry.layout.rows, 2 * rows_per_piece(entry.layout));
+    const auto encoder = make_row_encoder(plan, entry, *weights, search);
+    const uint64_t rows = std::min<uint64_t>(entry.layout.rows, 2 * encoder->rows_per_piece());
     std::vector<float> piece(rows * entry.layout.cols);
     std::vector<std::byte> records(rows * entry.layout.row_bytes());
     std::vector<EncodeStats> stats(rows);
     const auto start = std::chrono::steady_clock::now();
     weights->decode_rows(0, rows, piece.data());
-    encoder.encode_rows(piece.data(), rows, records.data(), stats.data());
+    encoder->encode_rows(piece.data(), rows, records.data(), stats.data());
     return seconds_since(start) / static_cast<double>(piece.size()) *
            static_cast<double>(plan.encoded_weights()) / plan.options.threads;
 }
+
+namespace {
+
+/// Memory that encoding one tensor takes beyond its payload and its mapped weights.
+uint64_t working_bytes(const EncodePlan& plan, const PlanEntry& entry) {
+    const auto threads = static_cast<uint64_t>(plan.options.threads);
+    if (!plan.is_v3() || entry.action != PlanEntry::Action::encode) {
+        return threads * EncoderV1::bytes_per_thread(entry.layout);
+    }
+    const uint64_t rank = plan.sketch ? std::max(1U, plan.sketch->find(entry.tap)->k) : 0;
+    return threads * EncoderV3::bytes_per_thread(entry.layout) + EncoderV3::shared_bytes(entry.layout, rank);
+}
+
+}  // namespace
 
 uint64_t estimate_memory(const EncodePlan& plan) {
     uint64_t largest = 0;
     for (const auto& entry : plan.entries) {
         if (entry.action == PlanEntry::Action::encode || entry.action == PlanEntry::Action::quantise) {
             const uint64_t mapped = plan.model->tensors()[entry.source].nbytes;
-            const uint64_t in_flight =
-                bytes_per_thread(entry.layout) * static_cast<uint64_t>(plan.options.threads);
-            largest = std::max(largest, entry.info.nbytes + mapped + in_flight);
+            largest = std::max(largest, entry.info.nbytes + mapped + working_bytes(plan, entry));
         } else {
             largest = std::max(largest, entry.info.nbytes);
         }
@@ -303,13 +333,18 @@ uint64_t estimate_memory(const EncodePlan& plan) {
 json telemetry_json(const EncodePlan& plan, const EncodeReport& report) {
     const auto stats_json = [](const EncodeStats& stats) {
         const double blocks = std::max<double>(1, static_cast<double>(stats.blocks));
-        return json{{"diagonal_excess", stats.diagonal_excess},
+        json row = {{"diagonal_excess", stats.diagonal_excess},
                     {"relative_excess",
                      stats.diagonal_energy > 0 ? stats.diagonal_excess / stats.diagonal_energy : 0},
                     {"blocks", stats.blocks},
                     {"clamp_rate", static_cast<double>(stats.clamped_blocks) / blocks},
                     {"clamped_trits", stats.clamped_trits},
                     {"multipliers", stats.multipliers}};
+        if (stats.full_energy > 0) {
+            row["full_excess"] = stats.full_excess;
+            row["relative_full_excess"] = stats.full_excess / stats.full_energy;
+        }
+        return row;
     };
     json tensors = json::array();
     EncodeStats total;
@@ -336,7 +371,7 @@ json telemetry_json(const EncodePlan& plan, const EncodeReport& report) {
     totals["file_bytes"] = report.file_bytes;
     totals["file_bits"] = report.file_bits;
     totals["seconds"] = report.seconds;
-    return {{"encoder", "v1-legacy"},
+    return {{"encoder", encoder_name(plan.options)},
             {"decoder", plan.options.decoder},
             {"hi_frac", plan.options.hi_frac},
             {"threads", plan.options.threads},

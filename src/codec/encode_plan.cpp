@@ -12,6 +12,7 @@
 #include "codec/tensor_decoder.h"
 #include "format/key_values.h"
 #include "format/knot_writer.h"
+#include "format/taps.h"
 #include "lattice/codebook_search.h"
 
 namespace kaiju::codec {
@@ -161,6 +162,36 @@ std::vector<float> checked_importance(const EncodePlan& plan, const TensorInfo& 
     return mean;
 }
 
+/// The tap whose covariance the tensor is encoded against, there and of the right size.
+std::string checked_tap(const EncodePlan& plan, const TensorInfo& tensor) {
+    const auto tap = format::tap_of(tensor.name);
+    if (!tap) {
+        refuse(ErrorCode::usage, tensor.name,
+               "v3 needs the covariance of its inputs, and no tap is known for it: leave it out with "
+               "--exclude, or "
+               "give it a stock type");
+    }
+    const auto require_dim = [&](const std::filesystem::path& file, const auto* entry) {
+        if (entry == nullptr) {
+            refuse(ErrorCode::missing, tensor.name,
+                   fmt::format("{} has no tap {}: capture it from this model (kaiju capture)", file.string(),
+                               *tap));
+        }
+        if (entry->dim != tensor.cols()) {
+            refuse(ErrorCode::bad_input, tensor.name,
+                   fmt::format(
+                       "tap {} of {} has {} inputs, the tensor has {} columns: it belongs to another model",
+                       *tap, file.string(), entry->dim, tensor.cols()));
+        }
+    };
+    if (plan.sketch) {
+        require_dim(plan.options.sketch, plan.sketch->find(*tap));
+    } else {
+        require_dim(plan.options.covariance, plan.covariance->find(*tap));
+    }
+    return *tap;
+}
+
 PlanEntry plan_tensor(const EncodePlan& plan, size_t base_index, const std::string& type) {
     const TensorInfo& tensor = plan.base_file().tensors()[base_index];
     PlanEntry entry{.info = tensor};
@@ -179,6 +210,8 @@ PlanEntry plan_tensor(const EncodePlan& plan, size_t base_index, const std::stri
         entry.action = PlanEntry::Action::encode;
         entry.importance = checked_importance(plan, tensor);
         entry.layout = kaiju1::Layout::for_matrix(tensor.rows(), tensor.cols(), plan.options.hi_frac);
+        entry.layout.perm_kind = plan.is_v3() && plan.options.v3.activation_order ? 1 : 0;
+        entry.tap = plan.is_v3() ? checked_tap(plan, tensor) : "";
         entry.info.nbytes = entry.layout.payload_bytes();
     } else {
         entry.action = PlanEntry::Action::quantise;
@@ -297,14 +330,33 @@ std::vector<TensorInfo> EncodePlan::infos() const {
     return all;
 }
 
+void check_encoder(const EncodeOptions& options) {
+    const bool v3 = options.encoder == "v3";
+    if (!v3 && options.encoder != "v1") {
+        throw Error(ErrorCode::usage,
+                    fmt::format("encoder \"{}\" is not known; v1 and v3 are", options.encoder));
+    }
+    const int covariances = (options.sketch.empty() ? 0 : 1) + (options.covariance.empty() ? 0 : 1);
+    if (covariances != (v3 ? 1 : 0)) {
+        throw Error(ErrorCode::usage,
+                    v3 ? "--encoder v3 needs one of --sketch and --covariance; kaiju capture makes both"
+                       : "--sketch and --covariance are for --encoder v3");
+    }
+    if (v3) {
+        check(options.v3);
+    }
+}
+
+std::string_view encoder_name(const EncodeOptions& options) {
+    return options.encoder == "v3" ? "v3-gptq-leech" : "v1-legacy";
+}
+
 EncodePlan plan_encode(const EncodeOptions& options) {
     require_absent(options.out);
     if (!options.telemetry.empty()) {
         check_telemetry(options);
     }
-    if (options.encoder != "v1") {
-        throw Error(ErrorCode::usage, fmt::format("encoder \"{}\" is not known; v1 is", options.encoder));
-    }
+    check_encoder(options);
     EncodePlan plan{.options = options};
     (void)lattice::codebook_method(options.decoder);  // throws on an unknown name
     const Selection selection(options);
@@ -314,6 +366,11 @@ EncodePlan plan_encode(const EncodeOptions& options) {
     }
     check_scope(plan);
     plan.imatrix = format::read_imatrix(options.imatrix);
+    if (!options.sketch.empty()) {
+        plan.sketch = std::make_unique<format::SketchFile>(options.sketch);
+    } else if (!options.covariance.empty()) {
+        plan.covariance = std::make_unique<format::CovarianceFile>(options.covariance);
+    }
     check_base_is_complete(plan);
     check_same_vocabulary(plan);
 

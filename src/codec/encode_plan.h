@@ -6,9 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "codec/encoder_v3.h"
 #include "codec/kaiju1.h"
+#include "format/covariance.h"
 #include "format/imatrix.h"
 #include "format/model_file.h"
+#include "format/sketch.h"
 
 namespace kaiju::codec {
 
@@ -24,8 +27,11 @@ struct EncodeOptions {
     std::filesystem::path imatrix;
     std::filesystem::path base;  ///< what is copied verbatim; empty: the model itself
     std::filesystem::path out;
-    std::filesystem::path telemetry;  ///< empty: none is written
-    std::string encoder = "v1";
+    std::filesystem::path telemetry;   ///< empty: none is written
+    std::string encoder = "v1";        ///< "v1" or "v3"
+    std::filesystem::path sketch;      ///< v3: a .sket, or
+    std::filesystem::path covariance;  ///< v3: full covariances
+    V3Options v3;
     std::string decoder = "fast";      ///< search of the code book; the codes do not depend on it
     double hi_frac = 0.1;              ///< part of the columns in the side-band
     std::vector<std::string> include;  ///< instead of the usual roles
@@ -45,6 +51,7 @@ struct PlanEntry {
     size_t source = 0;                ///< index in the model (encode, quantise) or in the base (copy)
     std::vector<float> importance{};  ///< encode, quantise: mean square of each input column
     kaiju1::Layout layout{};          ///< encode
+    std::string tap{};                ///< encode with v3: whose covariance counts
 };
 
 /// Everything open and checked.
@@ -53,8 +60,11 @@ struct EncodePlan {
     std::unique_ptr<format::ModelFile> model{};
     std::unique_ptr<format::ModelFile> base{};  ///< null where it is the model
     format::Imatrix imatrix{};
+    std::unique_ptr<format::SketchFile> sketch{};          ///< v3
+    std::unique_ptr<format::CovarianceFile> covariance{};  ///< v3
     std::vector<PlanEntry> entries{};
 
+    [[nodiscard]] bool is_v3() const { return options.encoder == "v3"; }
     [[nodiscard]] const format::ModelFile& base_file() const { return base ? *base : *model; }
     /// Bits per weight of the tensors that are encoded (docs/evaluation.md).
     [[nodiscard]] double linear_bits() const;
@@ -65,6 +75,12 @@ struct EncodePlan {
     /// Payload bytes of all entries with their alignment; the file adds its table of contents and metadata.
     [[nodiscard]] uint64_t payload_bytes() const;
 };
+
+/// Throws usage where the encoder is not known, or its options do not fit together.
+void check_encoder(const EncodeOptions& options);
+
+/// What a knot's metadata calls the encoder: "v1-legacy" or "v3-gptq-leech".
+[[nodiscard]] std::string_view encoder_name(const EncodeOptions& options);
 
 /// Opens the files and decides. Throws before any work: missing (file, tensor, importance entry), bad_input
 /// (shapes, vocabularies, importance that is zero, NaN or of the wrong length, architectures out of scope,

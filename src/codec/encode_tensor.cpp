@@ -11,8 +11,6 @@ namespace kaiju::codec {
 
 namespace {
 
-constexpr size_t kBlocksPerPiece = 1024;
-
 /// Above this a reconstruction could leave the range of f32; no weight of a model is anywhere near.
 constexpr float kLargestWeight = 1e37F;
 
@@ -30,23 +28,14 @@ void check_weights(const float* weights, size_t first_row, size_t rows, size_t c
 
 }  // namespace
 
-size_t rows_per_piece(const kaiju1::Layout& layout) {
-    return std::max<size_t>(1, kBlocksPerPiece / std::max<size_t>(1, layout.n_blocks));
-}
-
-uint64_t bytes_per_thread(const kaiju1::Layout& layout) {
-    const uint64_t rows = std::min<uint64_t>(rows_per_piece(layout), layout.rows);
-    return rows * (layout.cols * 2 * sizeof(float) + layout.n_blocks * sizeof(lattice::CodebookWord));
-}
-
-std::vector<std::byte> encode_tensor(const TensorDecoder& weights, const EncoderV1& encoder, int threads,
+std::vector<std::byte> encode_tensor(const TensorDecoder& weights, const RowEncoder& encoder, int threads,
                                      Monitor& monitor, EncodeStats& stats) {
     const kaiju1::Layout& layout = encoder.layout();
     std::vector<std::byte> payload = encoder.head();
     const size_t rows_at = payload.size();
     payload.resize(layout.payload_bytes());
     std::vector<EncodeStats> row_stats(layout.rows);
-    parallel_for(layout.rows, rows_per_piece(layout), threads, [&](size_t begin, size_t end) {
+    parallel_for(layout.rows, encoder.rows_per_piece(), threads, [&](size_t begin, size_t end) {
         monitor.check_cancelled();
         std::vector<float> piece((end - begin) * layout.cols);
         weights.decode_rows(begin, end - begin, piece.data());

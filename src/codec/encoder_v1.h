@@ -4,9 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "codec/kaiju1.h"
-#include "codec/telemetry.h"
-#include "lattice/codebook_search.h"
+#include "codec/row_encoder.h"
 
 namespace kaiju::codec {
 
@@ -20,7 +18,7 @@ struct V1Constants {
 
 [[nodiscard]] const V1Constants& v1_constants();
 
-/// Encodes one matrix, rows in any order. Its bytes are pinned for ever: equal inputs give equal bytes on
+/// One nearest-point search a block. Its bytes are pinned for ever: equal inputs give equal bytes on
 /// every machine, instruction set, thread count and search, so decisions use IEEE basic operations in a fixed
 /// order.
 ///
@@ -30,31 +28,25 @@ struct V1Constants {
 /// either flip). Searching all of Λ24 and clamping the trits afterwards would be simpler and is much worse:
 /// at its best step it leaves 0.123 of the energy where this leaves 0.079 (docs/encoder-v1.md, with the
 /// measurements behind the constants).
-class EncoderV1 {
+class EncoderV1 final : public RowEncoder {
   public:
     /// importance: mean square of each input column, one per column, finite and >= 0. The search must keep
     /// the lattice's parity and outlive this.
     EncoderV1(const kaiju1::Layout& layout, std::span<const float> importance,
               const lattice::CodebookSearch& search, const V1Constants& constants = v1_constants());
 
-    /// Header and column list: the first layout.rows_offset() bytes of the payload.
-    [[nodiscard]] std::vector<std::byte> head() const;
-
-    /// Encodes `count` rows (row-major f32, cols each, all finite) into `count` records of layout.row_bytes()
-    /// bytes. Thread-safe. stats: `count` entries, one per row.
-    void encode_rows(const float* weights, size_t count, std::byte* records, EncodeStats* stats) const;
-
-    [[nodiscard]] const kaiju1::Layout& layout() const { return layout_; }
+    [[nodiscard]] std::vector<std::byte> head() const override;
+    void encode_rows(const float* weights, size_t count, std::byte* records,
+                     EncodeStats* stats) const override;
+    [[nodiscard]] size_t rows_per_piece() const override;
+    /// Memory in flight per thread while a matrix of this layout is encoded.
+    [[nodiscard]] static uint64_t bytes_per_thread(const kaiju1::Layout& layout);
 
   private:
-    void encode_side_band(const float* row, uint8_t* record, EncodeStats& stats) const;
     void choose_steps(const float* row, uint8_t* record, float* y, EncodeStats& stats) const;
-    void encode_blocks(const float* row, const float* y, const lattice::CodebookWord* nearest,
-                       uint8_t* record, EncodeStats& stats) const;
+    void encode_blocks(const float* y, const lattice::CodebookWord* nearest, uint8_t* record,
+                       EncodeStats& stats) const;
 
-    kaiju1::Layout layout_;
-    std::vector<float> importance_;
-    std::vector<uint32_t> columns_;  ///< side-band, then bulk
     const lattice::CodebookSearch& search_;
     V1Constants constants_;
     std::array<double, kaiju1::kMultipliers - 1>

@@ -242,7 +242,7 @@ void TensorView::check() const {
 }
 
 std::vector<std::byte> make_head(const Layout& layout, const Multipliers& multipliers,
-                                 const std::vector<uint32_t>& side_band) {
+                                 std::span<const uint32_t> columns) {
     ByteWriter writer;
     writer.append(kMagic);
     writer.write(kVersion);
@@ -257,7 +257,7 @@ std::vector<std::byte> make_head(const Layout& layout, const Multipliers& multip
         writer.write(multiplier);
     }
     writer.append(std::string(32, '\0'));
-    for (const uint32_t column : side_band) {
+    for (const uint32_t column : columns.first(layout.listed_columns())) {
         if (layout.index_bytes() == 2) {
             writer.write(static_cast<uint16_t>(column));
         } else {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/bytes.h"
@@ -97,9 +98,9 @@ class TensorView final : public TensorDecoder {
     const uint8_t* rows_ = nullptr;
 };
 
-/// The fixed part of a payload: header and column list, for perm_kind 0. `side_band`: n_hi columns,
-/// ascending.
+/// The fixed part of a payload: header and column list. `columns`: all of them, side-band first (ascending),
+/// then bulk (ascending for perm_kind 0).
 [[nodiscard]] std::vector<std::byte> make_head(const Layout& layout, const Multipliers& multipliers,
-                                               const std::vector<uint32_t>& side_band);
+                                               std::span<const uint32_t> columns);
 
 }  // namespace kaiju::codec::kaiju1

@@ -5,6 +5,8 @@ namespace kaiju::codec {
 EncodeStats& EncodeStats::operator+=(const EncodeStats& other) {
     diagonal_excess += other.diagonal_excess;
     diagonal_energy += other.diagonal_energy;
+    full_excess += other.full_excess;
+    full_energy += other.full_energy;
     blocks += other.blocks;
     clamped_blocks += other.clamped_blocks;
     clamped_trits += other.clamped_trits;

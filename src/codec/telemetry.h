@@ -14,6 +14,8 @@ namespace kaiju::codec {
 struct EncodeStats {
     double diagonal_excess = 0;  ///< Σ h_i ΔW_i², h the importance (mean square of input i)
     double diagonal_energy = 0;  ///< Σ h_i W_i², what the excess is relative to
+    double full_excess = 0;      ///< Σ ΔW'Ŝ ΔW over rows, Ŝ the covariance of the inputs; 0 where none was given
+    double full_energy = 0;      ///< Σ W'Ŝ W
     uint64_t blocks = 0;
     uint64_t clamped_blocks = 0;  ///< blocks with at least one clamped trit
     uint64_t clamped_trits = 0;   ///< trits whose own nearest z, in the coset chosen, lies outside -1..1

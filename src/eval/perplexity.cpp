@@ -102,29 +102,64 @@ void score_chunk(std::span<const Token> chunk, size_t first, size_t vocabulary, 
     });
 }
 
-void require_same_tokens(const runtime::Engine& model, const runtime::Engine& reference,
+/// What the second is called: "reference", or "model 2", "model 3", ...
+void require_same_tokens(const runtime::Engine& model, const runtime::Engine& other, std::string_view called,
                          std::string_view text, uint32_t ctx, const std::vector<Token>& tokens) {
-    if (model.vocabulary_size() != reference.vocabulary_size()) {
+    if (model.vocabulary_size() != other.vocabulary_size()) {
         throw Error(ErrorCode::bad_input,
-                    fmt::format("the model has {} tokens and the reference {}: they are not the same model",
-                                model.vocabulary_size(), reference.vocabulary_size()));
+                    fmt::format("the model has {} tokens and the {} {}: they are not the same model",
+                                model.vocabulary_size(), called, other.vocabulary_size()));
     }
-    if (tokenize_text(reference, text, ctx) != tokens || model.leading_token() != reference.leading_token()) {
+    if (tokenize_text(other, text, ctx) != tokens || model.leading_token() != other.leading_token()) {
         throw Error(
             ErrorCode::bad_input,
-            "the model and the reference turn the text into different tokens: they are not the same model");
+            fmt::format("the model and the {} turn the text into different tokens: they are not the same "
+                        "model",
+                        called));
     }
+}
+
+Perplexity summarise(const std::vector<Scored>& scored, size_t scored_per_chunk, bool with_reference) {
+    const auto broken = std::ranges::find_if(
+        scored, [](const Scored& token) { return std::isnan(token.nll) || std::isnan(token.reference_nll); });
+    if (broken != scored.end()) {
+        throw Error(ErrorCode::bad_input,
+                    fmt::format("the {} gives logits that are not numbers (chunk {}): it is broken",
+                                std::isnan(broken->nll) ? "model" : "reference",
+                                static_cast<size_t>(broken - scored.begin()) / scored_per_chunk + 1));
+    }
+    Perplexity result;
+    const Mean nll = mean_of(scored, [](const Scored& token) { return token.nll; });
+    result.ppl = std::exp(nll.value);
+    result.ppl_error = nll.error * result.ppl;
+    result.tokens = scored.size();
+    result.chunks = scored.size() / scored_per_chunk;
+    if (with_reference) {
+        result.divergence = summarise_divergence(scored, nll.value);
+    }
+    return result;
 }
 
 }  // namespace
 
 Perplexity measure_perplexity(const runtime::Engine& model, const runtime::Engine* reference,
                               std::string_view text, const PerplexityOptions& options, Monitor& monitor) {
+    const runtime::Engine* const models[] = {&model};
+    return std::move(measure_perplexities(models, reference, text, options, monitor).front());
+}
+
+std::vector<Perplexity> measure_perplexities(std::span<const runtime::Engine* const> models,
+                                             const runtime::Engine* reference, std::string_view text,
+                                             const PerplexityOptions& options, Monitor& monitor) {
     const int threads = options.threads > 0 ? options.threads : default_threads();
     const ChunkPlan plan = plan_chunks(options.ctx);
+    const runtime::Engine& model = *models.front();
     const std::vector<Token> tokens = tokenize_text(model, text, options.ctx);
     if (reference != nullptr) {
-        require_same_tokens(model, *reference, text, options.ctx, tokens);
+        require_same_tokens(model, *reference, "reference", text, options.ctx, tokens);
+    }
+    for (size_t m = 1; m < models.size(); ++m) {
+        require_same_tokens(model, *models[m], fmt::format("model {}", m + 1), text, options.ctx, tokens);
     }
     if (options.ctx > model.trained_context()) {
         monitor.warn(fmt::format("the model was trained on contexts of {} tokens, not {}",
@@ -139,53 +174,47 @@ Perplexity measure_perplexity(const runtime::Engine& model, const runtime::Engin
     const uint32_t first = options.ctx / 2;
     const size_t scored_per_chunk = options.ctx - first - 1;
     const size_t vocabulary = model.vocabulary_size();
-    ChunkRunner model_runner(model, plan, first, threads, &monitor);
+    std::vector<std::unique_ptr<ChunkRunner>> runners;
+    runners.reserve(models.size());
+    for (const runtime::Engine* engine : models) {
+        runners.push_back(std::make_unique<ChunkRunner>(*engine, plan, first, threads, &monitor));
+    }
     std::unique_ptr<ChunkRunner> reference_runner;
     if (reference != nullptr) {
         reference_runner = std::make_unique<ChunkRunner>(*reference, plan, first, threads, &monitor);
     }
 
-    std::vector<Scored> scored(chunks * scored_per_chunk);
+    std::vector<std::vector<Scored>> scored(models.size(), std::vector<Scored>(chunks * scored_per_chunk));
     monitor.begin(reference == nullptr ? "perplexity" : "perplexity and divergence", chunks, "chunk");
     for (size_t chunk = 0; chunk < chunks; chunk += plan.n_seq) {
         monitor.check_cancelled();
         const size_t count = std::min<size_t>(plan.n_seq, chunks - chunk);
-        const std::span<const float> logits = model_runner.evaluate(tokens, chunk, count);
         std::span<const float> reference_logits;
         if (reference_runner) {
             reference_logits = reference_runner->evaluate(tokens, chunk, count);
         }
         const size_t row_values = (options.ctx - first) * vocabulary;
-        for (size_t i = 0; i < count; ++i) {
-            score_chunk(std::span(tokens).subspan((chunk + i) * options.ctx, options.ctx), first, vocabulary,
-                        logits.subspan(i * row_values, row_values),
-                        reference_logits.empty() ? reference_logits
-                                                 : reference_logits.subspan(i * row_values, row_values),
-                        std::span(scored).subspan((chunk + i) * scored_per_chunk, scored_per_chunk), threads);
+        for (size_t m = 0; m < models.size(); ++m) {
+            const std::span<const float> logits = runners[m]->evaluate(tokens, chunk, count);
+            for (size_t i = 0; i < count; ++i) {
+                score_chunk(std::span(tokens).subspan((chunk + i) * options.ctx, options.ctx), first,
+                            vocabulary, logits.subspan(i * row_values, row_values),
+                            reference_logits.empty() ? reference_logits
+                                                     : reference_logits.subspan(i * row_values, row_values),
+                            std::span(scored[m]).subspan((chunk + i) * scored_per_chunk, scored_per_chunk),
+                            threads);
+            }
         }
         monitor.advance(count);
     }
     monitor.end();
-    const auto broken = std::ranges::find_if(
-        scored, [](const Scored& token) { return std::isnan(token.nll) || std::isnan(token.reference_nll); });
-    if (broken != scored.end()) {
-        throw Error(ErrorCode::bad_input,
-                    fmt::format("the {} gives logits that are not numbers (chunk {}): it is broken",
-                                std::isnan(broken->nll) ? "model" : "reference",
-                                static_cast<size_t>(broken - scored.begin()) / scored_per_chunk + 1));
+    std::vector<Perplexity> results;
+    results.reserve(models.size());
+    for (const auto& tokens_of_model : scored) {
+        results.push_back(summarise(tokens_of_model, scored_per_chunk, reference != nullptr));
+        results.back().evaluated_text = text_of(model, std::span(tokens).first(chunks * options.ctx));
     }
-
-    Perplexity result;
-    const Mean nll = mean_of(scored, [](const Scored& token) { return token.nll; });
-    result.ppl = std::exp(nll.value);
-    result.ppl_error = nll.error * result.ppl;
-    result.tokens = scored.size();
-    result.chunks = chunks;
-    if (reference != nullptr) {
-        result.divergence = summarise_divergence(scored, nll.value);
-    }
-    result.evaluated_text = text_of(model, std::span(tokens).first(chunks * options.ctx));
-    return result;
+    return results;
 }
 
 }  // namespace kaiju::eval

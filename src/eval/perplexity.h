@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/monitor.h"
 #include "runtime/engine.h"
@@ -48,5 +50,13 @@ struct Perplexity {
 [[nodiscard]] Perplexity measure_perplexity(const runtime::Engine& model, const runtime::Engine* reference,
                                             std::string_view text, const PerplexityOptions& options,
                                             Monitor& monitor);
+
+/// The same for several models of one tokenizer side by side, so that the reference runs once for all of
+/// them.
+[[nodiscard]] std::vector<Perplexity> measure_perplexities(std::span<const runtime::Engine* const> models,
+                                                           const runtime::Engine* reference,
+                                                           std::string_view text,
+                                                           const PerplexityOptions& options,
+                                                           Monitor& monitor);
 
 }  // namespace kaiju::eval

@@ -311,30 +311,12 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
+#include "lattice/simd_select.h"
+
 namespace kaiju::lattice {
 
 const CodebookKernels& codebook_kernels(Simd simd) {
-    switch (simd) {
-#if HWY_TARGETS & HWY_AVX3
-        case Simd::avx512:
-            return N_AVX3::kernels();
-#endif
-#if HWY_TARGETS & HWY_AVX2
-        case Simd::avx2:
-            return N_AVX2::kernels();
-#endif
-#if HWY_TARGETS & HWY_SSE4
-        case Simd::sse4:
-            return N_SSE4::kernels();
-#endif
-#if HWY_TARGETS & HWY_SCALAR
-        // NOLINTNEXTLINE(bugprone-branch-clone): the default's, where this is all that was compiled
-        case Simd::scalar:
-            return N_SCALAR::kernels();
-#endif
-        default:  // a build for one processor has its own instruction set only
-            return HWY_STATIC_DISPATCH(kernels)();
-    }
+    KAIJU_RETURN_FOR(simd, kernels)
 }
 
 }  // namespace kaiju::lattice

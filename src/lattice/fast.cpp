@@ -105,6 +105,8 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
+#include "lattice/simd_select.h"
+
 #include <memory>
 #include <vector>
 
@@ -116,27 +118,7 @@ namespace kaiju::lattice {
 namespace {
 
 const FastKernels& kernels_of(Simd simd) {
-    switch (simd) {
-#if HWY_TARGETS & HWY_AVX3
-        case Simd::avx512:
-            return N_AVX3::fast_kernels();
-#endif
-#if HWY_TARGETS & HWY_AVX2
-        case Simd::avx2:
-            return N_AVX2::fast_kernels();
-#endif
-#if HWY_TARGETS & HWY_SSE4
-        case Simd::sse4:
-            return N_SSE4::fast_kernels();
-#endif
-#if HWY_TARGETS & HWY_SCALAR
-        // NOLINTNEXTLINE(bugprone-branch-clone): the default's, where this is all that was compiled
-        case Simd::scalar:
-            return N_SCALAR::fast_kernels();
-#endif
-        default:  // a build for one processor has its own instruction set only
-            return HWY_STATIC_DISPATCH(fast_kernels)();
-    }
+    KAIJU_RETURN_FOR(simd, fast_kernels)
 }
 
 class Fast final : public Decoder {

@@ -1,0 +1,60 @@
+#include "cli/v3_flags.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace kaiju::cli {
+
+codec::V3Options V3Flags::options() const {
+    codec::V3Options made = values;
+    made.fold = stats::fold_of(fold);
+    if (codebook != "free" && codebook != "leech") {
+        throw Error(ErrorCode::usage, fmt::format("--codebook {}: free and leech are known", codebook));
+    }
+    made.codebook = codebook == "free" ? lattice::Parity::free : lattice::Parity::kept;
+    if (order != "natural" && order != "activation") {
+        throw Error(ErrorCode::usage, fmt::format("--order {}: natural and activation are known", order));
+    }
+    made.activation_order = order == "activation";
+    made.refit_scale = !keep_scale;
+    return made;
+}
+
+void add_v3_flags(CLI::App& command, V3Flags& flags) {
+    command
+        .add_option(
+            "--fold", flags.fold,
+            "v3: error feedback, ldlq, none or published (the first published form, worse than none: for "
+            "comparing)")
+        ->capture_default_str();
+    command
+        .add_option("--step-search", flags.values.step_search,
+                    "v3: step multipliers tried per block, 1 to 16")
+        ->capture_default_str();
+    command
+        .add_option("--codebook", flags.codebook,
+                    "v3: free: every code word of the wire; leech: those that are lattice points")
+        ->capture_default_str();
+    command
+        .add_option("--comp-cap", flags.values.comp_cap,
+                    "v3: feedback moves a block by at most this times its norm; 0: no cap")
+        ->capture_default_str();
+    command
+        .add_option("--damp", flags.values.damp,
+                    "v3: part of the mean diagonal added to the covariance, 0 to 1")
+        ->capture_default_str();
+    command.add_option("--sweeps", flags.values.sweeps, "v3: rounds over all blocks with the others fixed")
+        ->capture_default_str();
+    command
+        .add_option("--descent", flags.values.descent,
+                    "v3: single-coordinate moves tried on a block's best code word (codebook free)")
+        ->capture_default_str();
+    command
+        .add_option("--order", flags.order,
+                    "v3: natural, or activation: columns of large importance are committed first")
+        ->capture_default_str();
+    command.add_flag("--keep-scale", flags.keep_scale, "v3: leave row scales as the rows' RMS suggests");
+}
+
+}  // namespace kaiju::cli

@@ -1,0 +1,24 @@
+// The options of the v3 encoder, as commands take them.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "codec/encoder_v3.h"
+
+namespace kaiju::cli {
+
+struct V3Flags {
+    codec::V3Options values;
+    std::string fold{stats::fold_name(values.fold)};
+    std::string codebook = "free";
+    std::string order = "natural";
+    bool keep_scale = false;
+
+    /// Throws usage for names that are not known.
+    [[nodiscard]] codec::V3Options options() const;
+};
+
+void add_v3_flags(CLI::App& command, V3Flags& flags);
+
+}  // namespace kaiju::cli

@@ -1,0 +1,476 @@
+#include "codec/encoder_v3.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "lattice/golay.h"
+
+namespace kaiju::codec {
+
+using kaiju1::kBlock;
+using kaiju1::kMultipliers;
+using lattice::CodebookWord;
+using stats::kLanes;
+
+namespace {
+
+/// A block's RMS over the step that is tried first, and a row's bulk RMS over row_scale (docs/encoder-v3.md).
+constexpr double kRmsPerStep = 2.9;
+
+using Lanes = std::array<float, kLanes>;
+/// One number per coordinate and lane.
+using BlockLanes = std::array<Lanes, kBlock>;
+
+float* flat(BlockLanes& block) {
+    return block.front().data();
+}
+
+/// Distance from the step that is tried first, in multipliers, of the n-th that is tried: 0, 1, -1, 2, -2,
+/// ...
+int offset_of(int n) {
+    return (n & 1) != 0 ? (n + 1) / 2 : -n / 2;
+}
+
+void require(bool fine, const char* what) {
+    if (!fine) {
+        throw Error(ErrorCode::usage, what);
+    }
+}
+
+}  // namespace
+
+void check(const V3Options& options) {
+    require(options.step_search >= 1 && options.step_search <= static_cast<int>(kMultipliers),
+            "--step-search must be 1 to 16");
+    require(options.comp_cap >= 0, "--comp-cap must be 0 (none) or more");
+    require(options.damp >= 0 && options.damp <= 1, "--damp must be 0 to 1");
+    require(options.sweeps >= 0 && options.sweeps <= 100, "--sweeps must be 0 to 100");
+    require(options.descent >= 0 && options.descent <= 100, "--descent must be 0 to 100");
+    require(options.fold == stats::Fold::ldlq || options.sweeps == 0,
+            "--sweeps improve what feedback in the right order leaves: with --fold none or published say "
+            "--sweeps 0");
+}
+
+/// What a block is to become: 16 rows of targets, and where the search of steps begins.
+struct EncoderV3::Aim {
+    BlockLanes target;
+    std::array<uint8_t, kLanes> first_q;
+    const float* metric;
+    bool keep_if_better;  ///< the code words that are there already are candidates too
+};
+
+/// 16 rows under way, all arrays in coded order.
+struct EncoderV3::Group {
+    size_t rows = 0;
+    std::vector<float> w;       ///< cols x 16
+    std::vector<float> e;       ///< cols x 16: what is decoded less w (less the target, for Fold::published)
+    std::vector<float> hi;      ///< n_hi x 16: the side-band's integers
+    std::vector<float> values;  ///< bulk x 16: the integers C
+    std::vector<float> state;   ///< of the feedback
+    std::vector<CodebookWord> words;  ///< blocks x 16
+    std::vector<uint8_t> q;           ///< blocks x 16
+    std::vector<uint16_t> clamped;    ///< blocks x 16
+    Lanes row_scale{};
+    Lanes hi_scale{};
+
+    // Scratch of search_block.
+    std::vector<float> points;        ///< candidates x 16 x 24
+    std::vector<CodebookWord> found;  ///< candidates x 16
+    BlockLanes error;                 ///< of the candidate at hand: decoded less target
+    BlockLanes gradient;              ///< metric times error
+    BlockLanes best_value;
+    BlockLanes best_error;
+    BlockLanes best_gradient;
+    Lanes best{};
+    std::array<uint8_t, kLanes> best_q{};
+    std::array<CodebookWord, kLanes> best_word;
+};
+
+EncoderV3::EncoderV3(const kaiju1::Layout& layout, std::span<const float> importance,
+                     std::span<const double> column_energy, const MakeCovariance& covariance,
+                     const lattice::CodebookSearch& search, const V3Options& options)
+    : RowEncoder(layout, importance),
+      options_(options),
+      multipliers_(powers_of_two(4, -2)),
+      thresholds_(step_thresholds(multipliers_)),
+      search_(search) {
+    std::vector<double> score(layout.cols);
+    for (size_t i = 0; i < score.size(); ++i) {
+        score[i] = importance[i] * column_energy[i];
+    }
+    order_columns(score);
+    if (layout.perm_kind == 1) {
+        order_bulk(importance);
+    }
+    covariance_ = covariance(columns(), layout.n_hi);
+    sequential_ = covariance_->sequential(options.fold, options.damp, used_damp_);
+    if (options.sweeps > 0) {
+        joint_ = covariance_->joint(used_damp_);
+    }
+}
+
+uint64_t EncoderV3::bytes_per_thread(const kaiju1::Layout& layout) {
+    constexpr uint64_t kArrays = 9;  // the row, w, e, values, state, and what refit holds
+    return kLanes * (kArrays * sizeof(float) * layout.cols + layout.n_blocks * (sizeof(CodebookWord) + 3));
+}
+
+uint64_t EncoderV3::shared_bytes(const kaiju1::Layout& layout, uint64_t rank) {
+    const uint64_t cols = layout.cols;
+    // Sketch: U in f64 and both directions in f32, twice the feedback of two directions. Full: the matrix as
+    // read and in order, its factor in f64, half a matrix of feedback, one for sweeps.
+    return rank > 0 ? cols * rank * (sizeof(double) + 6 * sizeof(float))
+                    : cols * cols * (2 * sizeof(float) + sizeof(double) + 6);
+}
+
+std::vector<std::byte> EncoderV3::head() const {
+    return kaiju1::make_head(layout(), multipliers_, columns());
+}
+
+void EncoderV3::encode_rows(const float* weights, size_t count, std::byte* records,
+                            EncodeStats* stats) const {
+    Group group;
+    for (size_t row = 0; row < count; row += kLanes) {
+        const float* const first = weights + row * layout().cols;
+        std::byte* const out = records + row * layout().row_bytes();
+        const size_t rows = std::min(kLanes, count - row);
+        for (size_t r = 0; r < rows; ++r) {
+            encode_side_band(first + r * layout().cols,
+                             reinterpret_cast<uint8_t*>(out) + r * layout().row_bytes());
+        }
+        load(first, rows, group);
+        for (size_t r = 0; r < rows; ++r) {
+            const kaiju1::RowFields fields(reinterpret_cast<uint8_t*>(out) + r * layout().row_bytes(),
+                                           layout());
+            group.hi_scale[r] = kaiju::load<float>(fields.scales + 4);
+            for (size_t i = 0; i < layout().n_hi; ++i) {
+                group.hi[i * kLanes + r] = kaiju::load<int8_t>(fields.hi + i);
+            }
+        }
+        first_pass(group);
+        for (int n = 0; n < options_.sweeps; ++n) {
+            if (options_.refit_scale) {
+                refit(group);
+            }
+            sweep(group);
+        }
+        if (options_.refit_scale && options_.fold != stats::Fold::published) {
+            refit(group);
+        }
+        write(first, rows, group, out, stats + row);
+    }
+}
+
+void EncoderV3::load(const float* weights, size_t count, Group& group) const {
+    const size_t cols = layout().cols;
+    group.rows = count;
+    group.w.assign(cols * kLanes, 0.0F);
+    group.e.assign(cols * kLanes, 0.0F);
+    group.hi.assign(layout().n_hi * kLanes, 0.0F);
+    group.hi_scale.fill(0);
+    group.row_scale.fill(0);
+    group.values.assign((cols - layout().n_hi) * kLanes, 0.0F);
+    group.words.resize(layout().n_blocks * kLanes);
+    group.q.assign(layout().n_blocks * kLanes, 0);
+    group.clamped.assign(layout().n_blocks * kLanes, 0);
+    group.points.resize(static_cast<size_t>(options_.step_search) * kLanes * kBlock);
+    group.found.resize(static_cast<size_t>(options_.step_search) * kLanes);
+    for (size_t r = 0; r < count; ++r) {
+        double power = 0;
+        for (size_t i = 0; i < cols; ++i) {
+            const float w = weights[r * cols + columns()[i]];
+            group.w[i * kLanes + r] = w;
+            power += i < layout().n_hi ? 0 : static_cast<double>(w) * w;
+        }
+        const double bulk = std::max<double>(1, static_cast<double>(cols - layout().n_hi));
+        group.row_scale[r] = static_cast<float>(std::sqrt(power / bulk) / kRmsPerStep);
+    }
+}
+
+void EncoderV3::first_pass(Group& group) const {
+    const size_t n_hi = layout().n_hi;
+    group.state.assign(sequential_->state_size() * kLanes, 0.0F);
+    for (size_t i = 0; i < n_hi; ++i) {
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+            const size_t at = i * kLanes + lane;
+            group.e[at] = group.hi_scale[lane] * group.hi[at] - group.w[at];
+        }
+    }
+    sequential_->commit_side_band(group.e.data(), group.state.data());
+    Aim aim{.target = {}, .first_q = {}, .metric = nullptr, .keep_if_better = false};
+    BlockLanes shift;
+    for (size_t block = 0; block < layout().n_blocks; ++block) {
+        const float* const w = group.w.data() + (n_hi + block * kBlock) * kLanes;
+        float* const e = group.e.data() + (n_hi + block * kBlock) * kLanes;
+        sequential_->shift(block, group.state.data(), flat(shift));
+        Lanes norm;
+        Lanes moved;
+        lanes_.dot(w, w, kBlock, norm.data());
+        lanes_.dot(flat(shift), flat(shift), kBlock, moved.data());
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+            const double limit = options_.comp_cap * options_.comp_cap * norm[lane];
+            const float scale = options_.comp_cap > 0 && moved[lane] > limit
+                                    ? static_cast<float>(std::sqrt(limit / moved[lane]))
+                                    : 1.0F;
+            for (size_t i = 0; i < kBlock; ++i) {
+                aim.target[i][lane] = w[i * kLanes + lane] - scale * shift[i][lane];
+            }
+        }
+        Lanes power;
+        lanes_.dot(flat(aim.target), flat(aim.target), kBlock, power.data());
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+            const double suggested = kRmsPerStep * static_cast<double>(group.row_scale[lane]);
+            const double ratio = suggested > 0 ? power[lane] / kBlock / (suggested * suggested) : 0;
+            aim.first_q[lane] = static_cast<uint8_t>(
+                std::upper_bound(thresholds_.begin(), thresholds_.end(), ratio) - thresholds_.begin());
+        }
+        aim.metric = sequential_->metric(block);
+        search_block(block, aim, group);
+        for (size_t i = 0; i < kBlock; ++i) {
+            for (size_t lane = 0; lane < kLanes; ++lane) {
+                const float from =
+                    sequential_->errors_from_target() ? 0.0F : aim.target[i][lane] - w[i * kLanes + lane];
+                e[i * kLanes + lane] = group.best_error[i][lane] + from;
+            }
+        }
+        sequential_->commit(block, e, group.state.data());
+    }
+}
+
+// Block by block, all others fixed: e'Ŝe never grows, since the code word that is there is a candidate.
+void EncoderV3::sweep(Group& group) const {
+    const size_t n_hi = layout().n_hi;
+    group.state.assign(joint_->state_size() * kLanes, 0.0F);
+    joint_->commit_side_band(group.e.data(), group.state.data());
+    for (size_t block = 0; block < layout().n_blocks; ++block) {
+        joint_->commit(block, group.e.data() + (n_hi + block * kBlock) * kLanes, group.state.data());
+    }
+    Aim aim{.target = {}, .first_q = {}, .metric = nullptr, .keep_if_better = true};
+    BlockLanes shift;
+    BlockLanes taken;
+    for (size_t block = 0; block < layout().n_blocks; ++block) {
+        const float* const w = group.w.data() + (n_hi + block * kBlock) * kLanes;
+        float* const e = group.e.data() + (n_hi + block * kBlock) * kLanes;
+        for (size_t at = 0; at < kBlock * kLanes; ++at) {
+            flat(taken)[at] = -e[at];
+        }
+        joint_->commit(block, flat(taken), group.state.data());
+        joint_->shift(block, group.state.data(), flat(shift));
+        for (size_t at = 0; at < kBlock * kLanes; ++at) {
+            flat(aim.target)[at] = w[at] - flat(shift)[at];
+        }
+        std::copy_n(group.q.data() + block * kLanes, kLanes, aim.first_q.data());
+        aim.metric = joint_->metric(block);
+        search_block(block, aim, group);
+        for (size_t at = 0; at < kBlock * kLanes; ++at) {
+            e[at] = flat(group.best_error)[at] - flat(shift)[at];
+        }
+        joint_->commit(block, e, group.state.data());
+    }
+}
+
+void EncoderV3::search_block(size_t block, const Aim& aim, Group& group) const {
+    std::array<std::array<uint8_t, kLanes>, kMultipliers> q;
+    std::array<Lanes, kMultipliers> step;
+    const auto candidates = static_cast<size_t>(options_.step_search);
+    for (size_t n = 0; n < candidates; ++n) {
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+            const int wanted = aim.first_q[lane] + offset_of(static_cast<int>(n));
+            q[n][lane] = static_cast<uint8_t>(std::clamp(wanted, 0, static_cast<int>(kMultipliers) - 1));
+            step[n][lane] = group.row_scale[lane] * multipliers_[q[n][lane]];
+            const float inverse = step[n][lane] > 0 ? 1 / step[n][lane] : 0;
+            float* const point = group.points.data() + (n * kLanes + lane) * kBlock;
+            for (size_t i = 0; i < kBlock; ++i) {
+                point[i] = aim.target[i][lane] * inverse;
+            }
+        }
+    }
+    search_.nearest(group.points, group.found);
+
+    group.best.fill(std::numeric_limits<float>::max());
+    const auto compare = [&](const BlockLanes& value, const Lanes& steps,
+                             const std::array<uint8_t, kLanes>& chosen_q, const CodebookWord* words) {
+        for (size_t i = 0; i < kBlock; ++i) {
+            for (size_t lane = 0; lane < kLanes; ++lane) {
+                group.error[i][lane] = value[i][lane] * steps[lane] - aim.target[i][lane];
+            }
+        }
+        std::fill_n(flat(group.gradient), kBlock * kLanes, 0.0F);
+        lanes_.multiply_add(aim.metric, kBlock, kBlock, flat(group.error), flat(group.gradient));
+        Lanes excess;
+        lanes_.dot(flat(group.error), flat(group.gradient), kBlock, excess.data());
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+            if (!(excess[lane] < group.best[lane])) {
+                continue;
+            }
+            group.best[lane] = excess[lane];
+            group.best_q[lane] = chosen_q[lane];
+            group.best_word[lane] = words[lane];
+            for (size_t i = 0; i < kBlock; ++i) {
+                group.best_value[i][lane] = value[i][lane];
+                group.best_error[i][lane] = group.error[i][lane];
+                group.best_gradient[i][lane] = group.gradient[i][lane];
+            }
+        }
+    };
+    float* const values = group.values.data() + block * kBlock * kLanes;
+    BlockLanes value;
+    if (aim.keep_if_better) {
+        std::array<uint8_t, kLanes> kept_q;
+        Lanes kept_step;
+        std::copy_n(group.q.data() + block * kLanes, kLanes, kept_q.data());
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+            kept_step[lane] = group.row_scale[lane] * multipliers_[kept_q[lane]];
+        }
+        std::copy_n(values, kBlock * kLanes, flat(value));
+        compare(value, kept_step, kept_q, group.words.data() + block * kLanes);
+    }
+    for (size_t n = 0; n < candidates; ++n) {
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+            const CodebookWord& word = group.found[n * kLanes + lane];
+            const uint32_t golay = lattice::kGolay[word.word];
+            const int sign = word.flip ? -1 : 1;
+            for (size_t i = 0; i < kBlock; ++i) {
+                const int x = word.m + 2 * static_cast<int>(golay >> i & 1) + 4 * word.z[i];
+                value[i][lane] = static_cast<float>(sign * x);
+            }
+        }
+        compare(value, step[n], q[n], group.found.data() + n * kLanes);
+    }
+    if (options_.codebook == lattice::Parity::free && options_.descent > 0) {
+        descend(aim.metric, aim, group);
+    }
+    std::copy_n(flat(group.best_value), kBlock * kLanes, values);
+    std::copy_n(group.best_q.data(), kLanes, group.q.data() + block * kLanes);
+    std::copy_n(group.best_word.data(), kLanes, group.words.data() + block * kLanes);
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+        const float used = group.row_scale[lane] * multipliers_[group.best_q[lane]];
+        int clamped = 0;
+        for (size_t i = 0; i < kBlock; ++i) {
+            clamped += used > 0 && is_clamped(group.best_word[lane], i, aim.target[i][lane] / used) ? 1 : 0;
+        }
+        group.clamped[block * kLanes + lane] = static_cast<uint16_t>(clamped);
+    }
+}
+
+// The nearest code word by distance is seldom the best in the metric. Any z may change by one: the move that
+// lowers the metric most is made, as often as one does.
+void EncoderV3::descend(const float* metric, const Aim& aim, Group& group) const {
+    (void)aim;
+    for (size_t lane = 0; lane < group.rows; ++lane) {
+        CodebookWord& word = group.best_word[lane];
+        const float unit = 4 * (word.flip ? -1.0F : 1.0F);
+        const float step = group.row_scale[lane] * multipliers_[group.best_q[lane]];
+        const float move = unit * step;  // of the value, for z + 1
+        for (int n = 0; n < options_.descent; ++n) {
+            float least = 0;
+            size_t which = kBlock;
+            int direction = 0;
+            for (size_t i = 0; i < kBlock; ++i) {
+                const float curvature = move * move * metric[i * kBlock + i];
+                const float slope = 2 * move * group.best_gradient[i][lane];
+                const float up = word.z[i] < 1 ? curvature + slope : 0;
+                const float down = word.z[i] > -1 ? curvature - slope : 0;
+                if (up < least) {
+                    least = up;
+                    which = i;
+                    direction = 1;
+                }
+                if (down < least) {
+                    least = down;
+                    which = i;
+                    direction = -1;
+                }
+            }
+            if (which == kBlock) {
+                break;
+            }
+            const float change = static_cast<float>(direction) * move;
+            word.z[which] = static_cast<int8_t>(word.z[which] + direction);
+            group.best_value[which][lane] += static_cast<float>(direction) * unit;
+            group.best_error[which][lane] += change;
+            for (size_t i = 0; i < kBlock; ++i) {
+                group.best_gradient[i][lane] += change * metric[i * kBlock + which];
+            }
+        }
+    }
+}
+
+// e = s v + h - w with v = mult C, h the side-band: e'Ŝe is least at s = v'Ŝ(w - h) / v'Ŝv.
+void EncoderV3::refit(Group& group) const {
+    const size_t n_hi = layout().n_hi;
+    const size_t cols = layout().cols;
+    std::vector<float> v(cols * kLanes, 0.0F);
+    std::vector<float> product(cols * kLanes);
+    std::vector<float> rest(cols * kLanes);  // w - h
+    for (size_t i = 0; i < n_hi * kLanes; ++i) {
+        rest[i] = group.w[i] - group.hi_scale[i % kLanes] * group.hi[i];
+    }
+    std::copy(group.w.begin() + static_cast<ptrdiff_t>(n_hi * kLanes), group.w.end(),
+              rest.begin() + static_cast<ptrdiff_t>(n_hi * kLanes));
+    for (size_t i = 0; i < cols - n_hi; ++i) {
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+            const uint8_t q = group.q[i / kBlock * kLanes + lane];
+            v[(n_hi + i) * kLanes + lane] = multipliers_[q] * group.values[i * kLanes + lane];
+        }
+    }
+    covariance_->times(v.data(), product.data());
+    Lanes numerator;
+    Lanes denominator;
+    lanes_.dot(product.data(), rest.data(), cols, numerator.data());
+    lanes_.dot(product.data(), v.data(), cols, denominator.data());
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+        if (numerator[lane] > 0 && denominator[lane] > 0 &&
+            std::isfinite(numerator[lane] / denominator[lane])) {
+            group.row_scale[lane] = numerator[lane] / denominator[lane];
+        }
+    }
+    for (size_t i = n_hi * kLanes; i < cols * kLanes; ++i) {
+        group.e[i] = group.row_scale[i % kLanes] * v[i] - group.w[i];
+    }
+}
+
+void EncoderV3::write(const float* weights, size_t count, const Group& group, std::byte* records,
+                      EncodeStats* stats) const {
+    std::vector<float> product(layout().cols * kLanes);
+    Lanes excess;
+    Lanes energy;
+    std::vector<float> e(group.e);
+    if (sequential_->errors_from_target()) {  // then e is not what is decoded less w
+        for (size_t i = layout().n_hi * kLanes; i < e.size(); ++i) {
+            const size_t at = i - layout().n_hi * kLanes;
+            const uint8_t q = group.q[at / (kBlock * kLanes) * kLanes + i % kLanes];
+            e[i] = group.row_scale[i % kLanes] * multipliers_[q] * group.values[at] - group.w[i];
+        }
+    }
+    covariance_->times(e.data(), product.data());
+    lanes_.dot(product.data(), e.data(), layout().cols, excess.data());
+    covariance_->times(group.w.data(), product.data());
+    lanes_.dot(product.data(), group.w.data(), layout().cols, energy.data());
+    for (size_t r = 0; r < count; ++r) {
+        auto* const record = reinterpret_cast<uint8_t*>(records) + r * layout().row_bytes();
+        const kaiju1::RowFields fields(record, layout());
+        store(fields.scales, group.row_scale[r]);
+        std::fill_n(fields.nibbles, layout().nibble_bytes(), uint8_t{0});
+        for (size_t block = 0; block < layout().n_blocks; ++block) {
+            const size_t at = block * kLanes + r;
+            const CodebookWord& word = group.words[at];
+            fields.nibbles[block / 2] |= static_cast<uint8_t>(group.q[at] << (4 * (block & 1)));
+            const kaiju1::Code code = kaiju1::pack(
+                {.word = word.word, .m = word.m, .flip = word.flip, .watermark = true, .z = word.z});
+            std::copy(code.begin(), code.end(), fields.codes + kaiju1::kCodeBytes * block);
+            ++stats[r].blocks;
+            ++stats[r].multipliers[group.q[at]];
+            stats[r].clamped_blocks += group.clamped[at] > 0 ? 1 : 0;
+            stats[r].clamped_trits += group.clamped[at];
+        }
+        stats[r].full_excess += excess[r];
+        stats[r].full_energy += energy[r];
+        add_diagonal(weights + r * layout().cols, record, multipliers_, stats[r]);
+    }
+}
+
+}  // namespace kaiju::codec

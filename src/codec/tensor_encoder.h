@@ -1,0 +1,30 @@
+// The encoder that a plan asks for, made ready for one tensor.
+#pragma once
+
+#include <memory>
+
+#include "codec/encode_plan.h"
+#include "codec/row_encoder.h"
+#include "codec/tensor_decoder.h"
+
+namespace kaiju::codec {
+
+/// The search that the plan's encoder needs.
+[[nodiscard]] lattice::CodebookSearch make_search(const EncodeOptions& options);
+
+/// v1, or v3 with the covariance of the tensor's tap: this is where v3 factorises it. `search` must outlive
+/// the result. Throws bad_input naming the tap.
+[[nodiscard]] std::unique_ptr<RowEncoder> make_row_encoder(const EncodePlan& plan, const PlanEntry& entry,
+                                                           const TensorDecoder& weights,
+                                                           const lattice::CodebookSearch& search);
+
+/// Σ_r W_rj² of every column. Sums run over pieces of rows in order: they do not depend on threads.
+[[nodiscard]] std::vector<double> column_energy(const TensorDecoder& weights, uint64_t rows, uint64_t cols,
+                                                int threads);
+
+/// Makes a covariance of one tap from a file of either kind, in any order of columns.
+[[nodiscard]] EncoderV3::MakeCovariance covariance_of(const format::SketchEntry& entry);
+[[nodiscard]] EncoderV3::MakeCovariance covariance_of(const format::CovarianceFile& file,
+                                                      const format::CovarianceEntry& entry);
+
+}  // namespace kaiju::codec

@@ -1,0 +1,250 @@
+// Feedback through a sketch, O(K) a weight. Let M_k be Λ after the blocks k+1..last have been eliminated.
+// Backwards,
+//     S_k = Δ_k + U_k M_k U_k',   G_k = S_k^-1 U_k M_k,   M_(k-1) = M_k - M_k U_k' G_k,
+// and a row keeps y = Σ_{j<k} U_j' e_j: its shift is G_k y.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "stats/feedback_impl.h"
+
+namespace kaiju::stats {
+
+namespace {
+
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+/// shift_k = from_k state, state += into_k e_k.
+class LowRankFeedback final : public Feedback {
+  public:
+    LowRankFeedback(size_t rank, size_t n_hi, size_t blocks, bool errors_from_target)
+        : rank_(rank),
+          n_hi_(n_hi),
+          errors_from_target_(errors_from_target),
+          from_(blocks * kFeedbackBlock * rank),
+          into_(blocks * kFeedbackBlock * rank),
+          into_hi_(n_hi * rank),
+          metric_(blocks * kFeedbackBlock * kFeedbackBlock) {}
+
+    [[nodiscard]] size_t state_size() const override { return rank_; }
+    [[nodiscard]] bool errors_from_target() const override { return errors_from_target_; }
+    [[nodiscard]] const float* metric(size_t block) const override {
+        return metric_.data() + block * kFeedbackBlock * kFeedbackBlock;
+    }
+    void shift(size_t block, const float* state, float* shift) const override {
+        std::fill_n(shift, kFeedbackBlock * kLanes, 0.0F);
+        lanes_.multiply_add(from_.data() + block * kFeedbackBlock * rank_, kFeedbackBlock, rank_, state,
+                            shift);
+    }
+    void commit(size_t block, const float* errors, float* state) const override {
+        lanes_.multiply_add(into_.data() + block * kFeedbackBlock * rank_, rank_, kFeedbackBlock, errors,
+                            state);
+    }
+    void commit_side_band(const float* errors, float* state) const override {
+        lanes_.multiply_add(into_hi_.data(), rank_, n_hi_, errors, state);
+    }
+
+    void set_block(size_t block, const MatrixXd& metric, const MatrixXd& from, const MatrixXd& into) {
+        const auto put = [](const MatrixXd& matrix, float* out) {
+            Eigen::Map<RowMajorMatrix>(out, matrix.rows(), matrix.cols()) = matrix.cast<float>();
+        };
+        put(metric, metric_.data() + block * kFeedbackBlock * kFeedbackBlock);
+        put(from, from_.data() + block * kFeedbackBlock * rank_);
+        put(into, into_.data() + block * kFeedbackBlock * rank_);
+    }
+    void set_side_band(const MatrixXd& into) {
+        Eigen::Map<RowMajorMatrix>(into_hi_.data(), into.rows(), into.cols()) = into.cast<float>();
+    }
+
+  private:
+    size_t rank_;
+    size_t n_hi_;
+    bool errors_from_target_;
+    std::vector<float> from_;     ///< per block 24 x K
+    std::vector<float> into_;     ///< per block K x 24
+    std::vector<float> into_hi_;  ///< K x n_hi
+    std::vector<float> metric_;
+    const LaneKernels& lanes_ = lane_kernels();
+};
+
+class LowRankCovariance final : public Covariance {
+  public:
+    LowRankCovariance(const LowRank& sketch, std::span<const uint32_t> order, size_t n_hi)
+        : Covariance(order.size(), n_hi),
+          u_(order.size(), sketch.eigval.size()),
+          lambda_(sketch.eigval.size()),
+          delta_(order.size()) {
+        const auto rank = static_cast<Eigen::Index>(sketch.eigval.size());
+        for (Eigen::Index k = 0; k < rank; ++k) {
+            lambda_[k] = sketch.eigval[static_cast<size_t>(k)];
+            for (size_t i = 0; i < order.size(); ++i) {
+                u_(static_cast<Eigen::Index>(i), k) =
+                    sketch.eigvec[static_cast<size_t>(k) * order.size() + order[i]];
+            }
+        }
+        double total = 0;
+        for (const float h : sketch.diag) {
+            total += h;
+        }
+        mean_ = total / static_cast<double>(order.size());
+        if (!std::isfinite(mean_) || !u_.allFinite() || !lambda_.allFinite()) {
+            throw Error(ErrorCode::bad_input, "the sketch has values that are not finite: capture it again");
+        }
+        constexpr double kLeast = 1e-6;  // the ε of docs/sket.md, times the mean
+        for (size_t i = 0; i < order.size(); ++i) {
+            const auto row = static_cast<Eigen::Index>(i);
+            const double known = (u_.row(row).array().square() * lambda_.transpose().array()).sum();
+            delta_[row] = std::max(sketch.diag[order[i]] - known, kLeast * mean_);
+        }
+        product_ = (lambda_.asDiagonal() * u_.transpose()).cast<float>();
+        back_ = u_.cast<float>();
+        diagonal_.assign(order.size(), 0);
+        for (size_t i = 0; i < order.size(); ++i) {
+            diagonal_[i] = static_cast<float>(delta_[static_cast<Eigen::Index>(i)]);
+        }
+    }
+
+    void times(const float* x, float* out) const override {
+        const size_t rank = static_cast<size_t>(lambda_.size());
+        std::vector<float> y(rank * kLanes, 0.0F);
+        lanes_.multiply_add(product_.data(), rank, cols(), x, y.data());
+        for (size_t i = 0; i < cols(); ++i) {
+            for (size_t lane = 0; lane < kLanes; ++lane) {
+                out[i * kLanes + lane] = diagonal_[i] * x[i * kLanes + lane];
+            }
+        }
+        lanes_.multiply_add(back_.data(), cols(), rank, y.data(), out);
+    }
+
+    [[nodiscard]] std::unique_ptr<Feedback> sequential(Fold fold, double damp,
+                                                       double& used_damp) const override {
+        return retry_damped(damp, used_damp, [&](double tried) {
+            switch (fold) {
+                case Fold::ldlq:
+                    return backwards(tried);
+                case Fold::published:
+                    return forwards(tried);
+                default:
+                    return apart(0, tried);
+            }
+        });
+    }
+
+    [[nodiscard]] std::unique_ptr<Feedback> joint(double damp) const override {
+        return apart(static_cast<size_t>(lambda_.size()), damp);
+    }
+
+  private:
+    [[nodiscard]] Eigen::Index first_of(size_t block) const {
+        return static_cast<Eigen::Index>(n_hi() + block * kFeedbackBlock);
+    }
+    [[nodiscard]] MatrixXd rows(Eigen::Index first, Eigen::Index count) const {
+        return u_.middleRows(first, count);
+    }
+    /// Δ + U M U' over some rows.
+    [[nodiscard]] MatrixXd part(Eigen::Index first, Eigen::Index count, const MatrixXd& um,
+                                double damp) const {
+        MatrixXd s = um * u_.middleRows(first, count).transpose();
+        s.diagonal() += delta_.segment(first, count);
+        s.diagonal().array() += damp * mean_;
+        return s;
+    }
+
+    [[nodiscard]] std::unique_ptr<Feedback> backwards(double damp) const {
+        const auto rank = static_cast<size_t>(lambda_.size());
+        auto made = std::make_unique<LowRankFeedback>(rank, n_hi(), blocks(), false);
+        MatrixXd m = lambda_.asDiagonal();
+        for (size_t block = blocks(); block-- > 0;) {
+            const MatrixXd u = rows(first_of(block), kFeedbackBlock);
+            const MatrixXd um = u * m;
+            const MatrixXd s = part(first_of(block), kFeedbackBlock, um, damp);
+            const Eigen::LLT<MatrixXd> factor(s);
+            if (factor.info() != Eigen::Success) {
+                return nullptr;
+            }
+            const MatrixXd g = factor.solve(um);
+            made->set_block(block, s, g, u.transpose());
+            m -= um.transpose() * g;
+            m = (0.5 * (m + m.transpose())).eval();  // what rounding takes away from symmetry would grow
+        }
+        made->set_side_band(rows(0, static_cast<Eigen::Index>(n_hi())).transpose());
+        return made;
+    }
+
+    [[nodiscard]] std::unique_ptr<Feedback> forwards(double damp) const {
+        const auto rank = static_cast<size_t>(lambda_.size());
+        auto made = std::make_unique<LowRankFeedback>(rank, n_hi(), blocks(), true);
+        MatrixXd m = lambda_.asDiagonal();
+        const auto eliminate = [&](Eigen::Index first, Eigen::Index count, MatrixXd& s, MatrixXd& into) {
+            const MatrixXd um = rows(first, count) * m;
+            s = part(first, count, um, damp);
+            const Eigen::LLT<MatrixXd> factor(s);
+            if (factor.info() != Eigen::Success) {
+                return false;
+            }
+            into = factor.solve(um).transpose();
+            m -= into * um;
+            m = (0.5 * (m + m.transpose())).eval();
+            return true;
+        };
+        MatrixXd s;
+        MatrixXd into(rank, 0);
+        if (n_hi() > 0 && !eliminate(0, static_cast<Eigen::Index>(n_hi()), s, into)) {
+            return nullptr;
+        }
+        made->set_side_band(into);
+        for (size_t block = 0; block < blocks(); ++block) {
+            if (!eliminate(first_of(block), kFeedbackBlock, s, into)) {
+                return nullptr;
+            }
+            made->set_block(block, s, rows(first_of(block), kFeedbackBlock), into);
+        }
+        return made;
+    }
+
+    /// Blocks with their own part of Ŝ for a metric; the state has `rank` numbers: 0 (no feedback) or all K
+    /// (joint).
+    [[nodiscard]] std::unique_ptr<Feedback> apart(size_t rank, double damp) const {
+        auto made = std::make_unique<LowRankFeedback>(rank, n_hi(), blocks(), false);
+        const auto kept = static_cast<Eigen::Index>(rank);
+        for (size_t block = 0; block < blocks(); ++block) {
+            const MatrixXd u = rows(first_of(block), kFeedbackBlock);
+            const MatrixXd um = u * lambda_.asDiagonal();
+            const MatrixXd s = part(first_of(block), kFeedbackBlock, um, damp);
+            const Eigen::LLT<MatrixXd> factor(s);
+            if (factor.info() != Eigen::Success) {
+                return nullptr;
+            }
+            made->set_block(block, s, factor.solve(um).leftCols(kept), u.transpose().topRows(kept));
+        }
+        made->set_side_band(rows(0, static_cast<Eigen::Index>(n_hi())).transpose().topRows(kept));
+        return made;
+    }
+
+    MatrixXd u_;       ///< cols x K, in commit order
+    VectorXd lambda_;  ///< K
+    VectorXd delta_;   ///< cols
+    double mean_ = 0;  ///< of the diagonal
+    RowMajorMatrix product_;
+    RowMajorMatrix back_;
+    std::vector<float> diagonal_;
+    const LaneKernels& lanes_ = lane_kernels();
+};
+
+}  // namespace
+
+std::unique_ptr<Covariance> make_covariance(const LowRank& sketch, std::span<const uint32_t> order,
+                                            size_t n_hi) {
+    if (sketch.eigvec.size() != sketch.eigval.size() * sketch.diag.size()) {
+        throw Error(ErrorCode::usage,
+                    fmt::format("{} eigenvector entries do not fit {} eigenvalues of {} inputs",
+                                sketch.eigvec.size(), sketch.eigval.size(), sketch.diag.size()));
+    }
+    check_order(sketch.diag.size(), order, n_hi);
+    return std::make_unique<LowRankCovariance>(sketch, order, n_hi);
+}
+
+}  // namespace kaiju::stats
