@@ -1,0 +1,241 @@
+#include "codec/encoder_v3.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "codec/encode_tensor.h"
+#include "codec/encoder_v1.h"
+#include "codec/tensor_encoder.h"
+#include "lattice/leech.h"
+#include "matrix.h"
+
+namespace kaiju::codec {
+namespace {
+
+/// A matrix with the full covariance of inputs that hang together strongly, as those of a model do.
+struct Case {
+    Matrix m;
+    std::vector<float> covariance;  ///< cols x cols
+};
+
+Case make_case(uint32_t rows, uint32_t cols, uint64_t seed = 5) {
+    constexpr size_t kFactors = 12;
+    Case made{.m = make_matrix(rows, cols, seed), .covariance = std::vector<float>(size_t{cols} * cols)};
+    Generator random(seed + 1);
+    std::vector<float> factors(kFactors * cols);
+    for (auto& f : factors) {
+        f = random.bell();
+    }
+    for (uint32_t i = 0; i < cols; ++i) {
+        for (uint32_t j = 0; j < cols; ++j) {
+            double sum = i == j ? 0.05 : 0;
+            for (size_t k = 0; k < kFactors; ++k) {
+                sum += factors[k * cols + i] * factors[k * cols + j] / static_cast<double>(k + 1);
+            }
+            made.covariance[i * cols + j] = static_cast<float>(sum);
+        }
+        made.m.importance[i] = made.covariance[i * cols + i];
+    }
+    return made;
+}
+
+EncoderV3 make_encoder(const Case& c, const lattice::CodebookSearch& search, const V3Options& options) {
+    auto layout = kaiju1::Layout::for_matrix(c.m.rows, c.m.cols, 0.1);
+    layout.perm_kind = options.activation_order ? 1 : 0;
+    const auto energy = column_energy(MemoryRows(c.m), c.m.rows, c.m.cols, 1);
+    return {layout,
+            c.m.importance,
+            energy,
+            [&c](std::span<const uint32_t> order, size_t n_hi) {
+                return stats::make_covariance(c.covariance, order, n_hi);
+            },
+            search,
+            options};
+}
+
+std::vector<std::byte> encode(const Case& c, const V3Options& options, EncodeStats& stats, int threads = 1) {
+    const lattice::CodebookSearch search(options.codebook);
+    const EncoderV3 encoder = make_encoder(c, search, options);
+    Monitor monitor;
+    stats = {};
+    return encode_tensor(MemoryRows(c.m), encoder, threads, monitor, stats);
+}
+
+/// Σ_r e'Ŝe from decoded rows, in double.
+double full_excess(const Case& c, const std::vector<std::byte>& payload) {
+    const kaiju1::TensorView view{Bytes(payload)};
+    view.check();
+    std::vector<float> decoded(size_t{c.m.rows} * c.m.cols);
+    view.decode_rows(0, c.m.rows, decoded.data());
+    double excess = 0;
+    for (uint32_t r = 0; r < c.m.rows; ++r) {
+        std::vector<double> e(c.m.cols);
+        for (uint32_t i = 0; i < c.m.cols; ++i) {
+            e[i] = static_cast<double>(decoded[r * c.m.cols + i]) - c.m.weights[r * c.m.cols + i];
+        }
+        for (uint32_t i = 0; i < c.m.cols; ++i) {
+            for (uint32_t j = 0; j < c.m.cols; ++j) {
+                excess += e[i] * e[j] * c.covariance[i * c.m.cols + j];
+            }
+        }
+    }
+    return excess;
+}
+
+double excess_with(const Case& c, const V3Options& options) {
+    EncodeStats stats;
+    return full_excess(c, encode(c, options, stats));
+}
+
+TEST(EncoderV3, TelemetryIsWhatTheDecodedRowsSay) {
+    const Case c = make_case(37, 140);
+    EncodeStats stats;
+    const auto payload = encode(c, {}, stats);
+    const double excess = full_excess(c, payload);
+    EXPECT_NEAR(stats.full_excess, excess, 1e-3 * excess);
+    EXPECT_GT(stats.full_energy, 10 * excess);
+    EXPECT_EQ(stats.blocks, 37U * 5);
+}
+
+TEST(EncoderV3, EveryIngredientLowersTheExcess) {
+    const Case c = make_case(64, 300);
+    V3Options options{
+        .fold = stats::Fold::none, .step_search = 1, .sweeps = 0, .descent = 0, .refit_scale = false};
+    const double none = excess_with(c, options);
+    options.fold = stats::Fold::ldlq;
+    const double ldlq = excess_with(c, options);
+    EXPECT_LT(ldlq, 0.6 * none);
+    options.step_search = 4;
+    const double searched = excess_with(c, options);
+    EXPECT_LT(searched, ldlq);
+    options.descent = 4;
+    const double descended = excess_with(c, options);
+    EXPECT_LT(descended, searched);
+    options.refit_scale = true;
+    const double refitted = excess_with(c, options);
+    EXPECT_LT(refitted, descended);
+    options.sweeps = 1;
+    const double swept = excess_with(c, options);
+    EXPECT_LT(swept, refitted);
+    options.sweeps = 3;
+    EXPECT_LT(excess_with(c, options), swept);
+}
+
+TEST(EncoderV3, ThePublishedFoldIsWorseThanNone) {
+    const Case c = make_case(32, 600);
+    V3Options options{.fold = stats::Fold::none, .comp_cap = 0, .sweeps = 0, .refit_scale = false};
+    const double none = excess_with(c, options);
+    options.fold = stats::Fold::published;
+    EXPECT_GT(excess_with(c, options), 1.5 * none);
+}
+
+TEST(EncoderV3, IsBetterThanV1) {
+    const Case c = make_case(48, 240);
+    EncodeStats stats;
+    const auto v3 = encode(c, {}, stats);
+    const lattice::CodebookSearch search(lattice::Parity::kept);
+    const EncoderV1 v1(kaiju1::Layout::for_matrix(c.m.rows, c.m.cols, 0.1), c.m.importance, search);
+    Monitor monitor;
+    EncodeStats v1_stats;
+    const auto legacy = encode_tensor(MemoryRows(c.m), v1, 1, monitor, v1_stats);
+    EXPECT_EQ(legacy.size(), v3.size());
+    EXPECT_LT(full_excess(c, v3), 0.5 * full_excess(c, legacy));
+}
+
+TEST(EncoderV3, SameBytesForAnyThreadCountAndForRowsAlone) {
+    const Case c = make_case(53, 140);
+    EncodeStats one;
+    EncodeStats four;
+    const auto payload = encode(c, {}, one);
+    EXPECT_EQ(encode(c, {}, four, 4), payload);
+    EXPECT_EQ(one.full_excess, four.full_excess);
+
+    const lattice::CodebookSearch search(lattice::Parity::free);
+    const EncoderV3 encoder = make_encoder(c, search, {});
+    const auto& layout = encoder.layout();
+    std::vector<std::byte> record(layout.row_bytes());
+    for (const uint32_t r : {0U, 17U, 52U}) {
+        EncodeStats stats;
+        encoder.encode_rows(c.m.weights.data() + size_t{r} * c.m.cols, 1, record.data(), &stats);
+        EXPECT_TRUE(std::equal(
+            record.begin(), record.end(),
+            payload.begin() + static_cast<ptrdiff_t>(layout.rows_offset() + r * layout.row_bytes())))
+            << "row " << r;
+    }
+}
+
+TEST(EncoderV3, BlocksCarryTheWatermarkAndKeepTheParityWhereAsked) {
+    const Case c = make_case(20, 120);
+    EncodeStats stats;
+    const auto payload = encode(c, {.codebook = lattice::Parity::kept}, stats);
+    const kaiju1::TensorView view{Bytes(payload)};
+    for (uint32_t r = 0; r < c.m.rows; ++r) {
+        for (uint32_t b = 0; b < view.layout().n_blocks; ++b) {
+            const uint8_t* const code = view.row(r).codes + kaiju1::kCodeBytes * b;
+            EXPECT_TRUE(kaiju1::unpack(code).watermark);
+            std::array<int8_t, kaiju1::kBlock> x{};
+            kaiju1::decode_block(code, x.data());
+            std::array<int32_t, kaiju1::kBlock> point{};
+            std::copy(x.begin(), x.end(), point.begin());
+            EXPECT_TRUE(lattice::is_lattice_point(point)) << "row " << r << ", block " << b;
+        }
+    }
+}
+
+TEST(EncoderV3, ActivationOrderListsAllColumns) {
+    const Case c = make_case(20, 120);
+    EncodeStats stats;
+    const auto payload = encode(c, {.activation_order = true}, stats);
+    const kaiju1::TensorView view{Bytes(payload)};
+    EXPECT_EQ(view.layout().perm_kind, 1);
+    const auto& columns = view.columns();
+    for (size_t i = view.layout().n_hi + 1; i < columns.size(); ++i) {
+        EXPECT_GE(c.m.importance[columns[i - 1]], c.m.importance[columns[i]]);
+    }
+    EXPECT_NEAR(stats.full_excess, full_excess(c, payload), 1e-3 * stats.full_excess);
+}
+
+TEST(EncoderV3, ZeroRowsAndExtremeRowsStayValid) {
+    Case c = make_case(18, 120);
+    for (uint32_t i = 0; i < c.m.cols; ++i) {
+        c.m.weights[i] = 0;
+        c.m.weights[c.m.cols + i] *= 1e-30F;
+        c.m.weights[2 * c.m.cols + i] *= 1e15F;
+        c.m.weights[3 * c.m.cols + i] = i == 40 ? 1.0F : 0.0F;
+    }
+    EncodeStats stats;
+    const auto payload = encode(c, {}, stats);
+    const kaiju1::TensorView view{Bytes(payload)};
+    EXPECT_NO_THROW(view.check());
+    std::vector<float> row(c.m.cols);
+    view.decode_rows(0, 1, row.data());
+    EXPECT_EQ(row, std::vector<float>(c.m.cols, 0.0F));
+}
+
+TEST(EncoderV3, DampsMoreWhereTheCovarianceIsNotPositiveDefinite) {
+    Case c = make_case(8, 120);
+    for (uint32_t i = 0; i < c.m.cols; ++i) {
+        c.covariance[i * c.m.cols + i] -= 0.3F;  // more than the floor of its spectrum
+    }
+    const lattice::CodebookSearch search(lattice::Parity::free);
+    const EncoderV3 encoder = make_encoder(c, search, {.damp = 0.0});
+    EXPECT_GT(encoder.used_damp(), 0.0);
+    EXPECT_LE(encoder.used_damp(), 1.0);
+}
+
+TEST(EncoderV3, RefusesWhatIsDamaged) {
+    Case c = make_case(8, 120);
+    c.covariance[7 * c.m.cols + 3] = std::numeric_limits<float>::quiet_NaN();
+    const lattice::CodebookSearch search(lattice::Parity::free);
+    EXPECT_THROW(make_encoder(c, search, {}), Error);
+    EXPECT_THROW(check({.step_search = 0}), Error);
+    EXPECT_THROW(check({.step_search = 17}), Error);
+    EXPECT_THROW(check({.damp = -1}), Error);
+    EXPECT_THROW(check({.fold = stats::Fold::published, .sweeps = 1}), Error);
+}
+
+}  // namespace
+}  // namespace kaiju::codec

@@ -1,0 +1,63 @@
+// Matrices that are the same on every machine, for tests of the encoders.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "codec/tensor_decoder.h"
+
+namespace kaiju::codec {
+
+/// A linear congruential generator, sums of four uniforms for a bell shape.
+class Generator {
+  public:
+    explicit Generator(uint64_t seed) : state_(seed * 2 + 1) {}
+    float bell() {
+        double sum = -2;
+        for (int i = 0; i < 4; ++i) {
+            state_ = state_ * 6364136223846793005ULL + 1442695040888963407ULL;
+            sum += static_cast<double>(state_ >> 40) / (1 << 24);
+        }
+        return static_cast<float>(sum);
+    }
+
+  private:
+    uint64_t state_;
+};
+
+struct Matrix {
+    uint32_t rows;
+    uint32_t cols;
+    std::vector<float> weights;
+    std::vector<float> importance;
+};
+
+inline Matrix make_matrix(uint32_t rows, uint32_t cols, uint64_t seed = 3) {
+    Generator random(seed);
+    Matrix m{
+        .rows = rows, .cols = cols, .weights = std::vector<float>(size_t{rows} * cols), .importance = {}};
+    for (auto& w : m.weights) {
+        w = random.bell() * 0.05F;
+    }
+    for (uint32_t c = 0; c < cols; ++c) {
+        const float x = random.bell();
+        m.importance.push_back(x * x + 0.01F);
+    }
+    return m;
+}
+
+/// Rows from memory as a decoder, so that encode_tensor can read them.
+class MemoryRows final : public TensorDecoder {
+  public:
+    explicit MemoryRows(const Matrix& m) : m_(m) {}
+    void decode_rows(uint64_t first, uint64_t count, float* out) const override {
+        std::copy_n(m_.weights.begin() + static_cast<ptrdiff_t>(first * m_.cols), count * m_.cols, out);
+    }
+    void check() const override {}
+
+  private:
+    const Matrix& m_;
+};
+
+}  // namespace kaiju::codec
