@@ -15,22 +15,29 @@
 namespace kaiju::cli {
 
 struct EngineArguments {
-    std::string engine = "llama";
+    std::string engine = "auto";
     std::string weight_type = "f16";
+    bool precise = false;
+    bool no_repack = false;
     int threads = 1;
     bool llama_log = false;
 };
 
 inline void add_engine_options(CLI::App& command, EngineArguments& arguments) {
     const auto names = runtime::engine_names();
-    command.add_option("--engine", arguments.engine, "What runs the model")
+    command
+        .add_option("--engine", arguments.engine, "What runs the model; auto: native for a knot, else llama")
         ->check(CLI::IsMember(std::vector<std::string>(names.begin(), names.end())))
         ->capture_default_str();
     command
         .add_option("--weight-type", arguments.weight_type,
-                    "Type that the weights of a knot are decoded to, in memory")
+                    "Type that the llama engine decodes the weights of a knot to, in memory")
         ->check(CLI::IsMember({"f16", "f32"}))
         ->capture_default_str();
+    command.add_flag("--precise", arguments.precise,
+                     "Native engine: multiply with f32 activations, not with 8-bit integers; slower");
+    command.add_flag("--no-repack", arguments.no_repack,
+                     "Llama engine: multiply stock weights in the order of the file");
     command.add_flag("--llama-log", arguments.llama_log, "Show the log of llama.cpp on standard error");
     add_threads(command, arguments.threads);
 }
@@ -42,6 +49,8 @@ inline std::unique_ptr<runtime::Engine> load_engine(const std::filesystem::path&
     }
     return runtime::load_engine(path, {.engine = arguments.engine,
                                        .weight_type = runtime::weight_type_named(arguments.weight_type),
+                                       .precise = arguments.precise,
+                                       .repack = !arguments.no_repack,
                                        .threads = arguments.threads,
                                        .monitor = &monitor});
 }

@@ -159,6 +159,20 @@ std::optional<std::vector<int64_t>> KeyValues::find_i64s(std::string_view key) c
     return values;
 }
 
+std::optional<std::vector<bool>> KeyValues::find_bools(std::string_view key) const {
+    const GgufKeyValue* kv = array(key);
+    if (kv == nullptr) {
+        return std::nullopt;
+    }
+    std::vector<bool> values(kv->count);
+    const uint64_t width = gguf_value_bytes(kv->element);
+    for (uint64_t i = 0; i < kv->count; ++i) {
+        const std::byte* at = kv->value.data() + i * width;
+        values[i] = kv->element == GgufType::boolean ? *at != std::byte{0} : integer(*kv, at) != 0;
+    }
+    return values;
+}
+
 std::optional<std::vector<float>> KeyValues::find_f32s(std::string_view key) const {
     const GgufKeyValue* kv = array(key);
     if (kv == nullptr) {

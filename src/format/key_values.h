@@ -39,6 +39,8 @@ class KeyValues {
     [[nodiscard]] std::optional<bool> find_bool(std::string_view key) const;
     [[nodiscard]] std::optional<std::vector<std::string>> find_strings(std::string_view key) const;
     [[nodiscard]] std::optional<std::vector<int64_t>> find_i64s(std::string_view key) const;
+    /// An array of booleans, or of integers (0 is false).
+    [[nodiscard]] std::optional<std::vector<bool>> find_bools(std::string_view key) const;
     [[nodiscard]] std::optional<std::vector<float>> find_f32s(std::string_view key) const;
 
     [[nodiscard]] std::string get_string(std::string_view key) const;

@@ -7,25 +7,27 @@
 #include <array>
 
 #include "base/error.h"
+#include "format/key_values.h"
+#include "format/model_file.h"
 #include "runtime/llama_engine.h"
+#include "runtime/native/native_engine.h"
 
 namespace kaiju::runtime {
 
 namespace {
 
-constexpr std::array<std::string_view, 1> kEngines = {"llama"};
+constexpr std::array<std::string_view, 3> kEngines = {"auto", "native", "llama"};
+
+bool native_by_default(const std::filesystem::path& path) {
+    const auto file = format::ModelFile::open(path);
+    if (!file->is_knot() || file->key_values().empty()) {
+        return false;
+    }
+    return within(path.string(),
+                  [&] { return native_runs(format::KeyValues(file->key_values()).architecture()); });
+}
 
 }  // namespace
-
-void Engine::require_tokens(std::span<const Token> tokens) const {
-    for (size_t i = 0; i < tokens.size(); ++i) {
-        if (tokens[i] < 0 || static_cast<uint32_t>(tokens[i]) >= vocabulary_size()) {
-            throw Error(ErrorCode::bad_input,
-                        fmt::format("token {} (number {} of {}) is outside the vocabulary of {} tokens",
-                                    tokens[i], i + 1, tokens.size(), vocabulary_size()));
-        }
-    }
-}
 
 WeightType weight_type_named(std::string_view name) {
     if (name == "f16") {
@@ -42,7 +44,10 @@ std::span<const std::string_view> engine_names() {
 }
 
 std::unique_ptr<Engine> load_engine(const std::filesystem::path& path, const EngineOptions& options) {
-    if (options.engine == "llama") {
+    if (options.engine == "native" || (options.engine == "auto" && native_by_default(path))) {
+        return load_native_engine(path, options);
+    }
+    if (options.engine == "llama" || options.engine == "auto") {
         return load_llama_engine(path, options);
     }
     throw Error(ErrorCode::usage,

@@ -11,10 +11,9 @@
 #include <vector>
 
 #include "base/monitor.h"
+#include "runtime/vocabulary.h"
 
 namespace kaiju::runtime {
-
-using Token = int32_t;
 
 /// One token of a batch: at `position` of `sequence`. Sequences do not see each other.
 struct BatchToken {
@@ -65,32 +64,30 @@ class Context {
 class Engine {
   public:
     virtual ~Engine() = default;
-    [[nodiscard]] virtual std::string_view name() const = 0;  ///< "llama"
+    [[nodiscard]] virtual std::string_view name() const = 0;  ///< "llama" or "native"
     [[nodiscard]] virtual std::string architecture() const = 0;
-    [[nodiscard]] virtual uint32_t vocabulary_size() const = 0;
     [[nodiscard]] virtual uint32_t trained_context() const = 0;
     /// True for a mixture of experts, whose matrix products an ActivationTap does not see.
     [[nodiscard]] virtual bool mixture_of_experts() const = 0;
 
-    /// Text to token ids. `add_special`: with the BOS (EOS) token where the model wants one. `parse_special`:
-    /// text that spells a control token becomes that token.
-    [[nodiscard]] virtual std::vector<Token> tokenize(std::string_view text, bool add_special,
-                                                      bool parse_special) const = 0;
-    /// Bytes of a token; control tokens are empty unless `special`.
-    [[nodiscard]] virtual std::string piece(Token token, bool special) const = 0;
-    /// The BOS token where the model wants one at the start of a text, else nothing.
-    [[nodiscard]] virtual std::optional<Token> leading_token() const = 0;
-    /// True where tokenize with add_special appends an EOS token.
-    [[nodiscard]] virtual bool appends_eos() const = 0;
-    /// True for tokens that end a generation (end of text, end of turn).
-    [[nodiscard]] virtual bool ends_generation(Token token) const = 0;
-    /// The model's chat template (Jinja source), empty where it has none.
-    [[nodiscard]] virtual std::string chat_template() const = 0;
+    [[nodiscard]] virtual const Vocabulary& vocabulary() const = 0;
+
+    // What callers ask of the vocabulary (see there).
+    [[nodiscard]] uint32_t vocabulary_size() const { return vocabulary().size(); }
+    [[nodiscard]] std::vector<Token> tokenize(std::string_view text, bool add_special,
+                                              bool parse_special) const {
+        return vocabulary().tokenize(text, add_special, parse_special);
+    }
+    [[nodiscard]] std::string piece(Token token, bool special) const {
+        return vocabulary().piece(token, special);
+    }
+    [[nodiscard]] std::optional<Token> leading_token() const { return vocabulary().leading_token(); }
+    [[nodiscard]] bool appends_eos() const { return vocabulary().appends_eos(); }
+    [[nodiscard]] bool ends_generation(Token token) const { return vocabulary().ends_generation(token); }
+    [[nodiscard]] std::string chat_template() const { return vocabulary().chat_template(); }
+    void require_tokens(std::span<const Token> tokens) const { vocabulary().require_tokens(tokens); }
 
     [[nodiscard]] virtual std::unique_ptr<Context> make_context(const ContextOptions& options) const = 0;
-
-    /// Throws bad_input naming the first id that is not in the vocabulary.
-    void require_tokens(std::span<const Token> tokens) const;
 };
 
 /// Type of the weights that a KAIJU tensor becomes in an engine that has no kernel for it.
@@ -99,13 +96,16 @@ enum class WeightType { f16, f32 };
 [[nodiscard]] WeightType weight_type_named(std::string_view name);
 
 struct EngineOptions {
-    std::string engine = "llama";
-    WeightType weight_type = WeightType::f16;
-    int threads = 0;             ///< for decoding weights; 0: all processors of this process
+    std::string engine = "auto";
+    WeightType weight_type = WeightType::f16;  ///< llama: of decoded weights
+    bool precise = false;  ///< native: inputs of KAIJU products in f32 instead of 8-bit integers
+    bool repack = true;    ///< llama: weights may be brought into another order, which changes sums a little
+    int threads = 0;       ///< for decoding or packing weights; 0: all processors of this process
     Monitor* monitor = nullptr;  ///< progress and cancellation of the load
 };
 
-/// The names that EngineOptions::engine takes.
+/// The names that EngineOptions::engine takes: "native", "llama", and "auto", which is native for a knot of
+/// an architecture that it runs, else llama.
 [[nodiscard]] std::span<const std::string_view> engine_names();
 
 /// Loads a GGUF (a split one by its first part) or a knot. Throws missing or bad_input, naming the file.

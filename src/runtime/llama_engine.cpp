@@ -7,13 +7,14 @@
 #include <array>
 #include <exception>
 #include <limits>
-#include <mutex>
 
 #include "base/error.h"
 #include "base/parallel.h"
 #include "format/model_file.h"
 #include "runtime/llama_log.h"
 #include "runtime/memory_gguf.h"
+#include "runtime/threadpool.h"
+#include "runtime/vocabulary.h"
 
 namespace kaiju::runtime {
 
@@ -21,32 +22,6 @@ namespace {
 
 /// Rows that llama.cpp puts through its graph at once: the default of its programs, and figures depend on it.
 constexpr uint32_t kPhysicalBatch = 512;
-
-void initialise_once() {
-    static std::once_flag flag;
-    std::call_once(flag, [] {
-        const LlamaGuard quiet;  // takes over the log before anything is logged
-        llama_backend_init();
-    });
-}
-
-int threads_or_all(int threads) {
-    return threads > 0 ? threads : default_threads();
-}
-
-struct ThreadpoolDeleter {
-    void operator()(ggml_threadpool* pool) const { ggml_threadpool_free(pool); }
-};
-using ThreadpoolPtr = std::unique_ptr<ggml_threadpool, ThreadpoolDeleter>;
-
-// ggml without OpenMP makes its threads anew for every graph unless it is given a pool: 40 us a graph instead
-// of 0.3. No polling: between two graphs the processors belong to the caller, who computes softmax and
-// divergence there.
-ThreadpoolPtr make_threadpool(int threads) {
-    ggml_threadpool_params params = ggml_threadpool_params_default(threads);
-    params.poll = 0;
-    return ThreadpoolPtr(ggml_threadpool_new(&params));
-}
 
 struct BatchDeleter {
     void operator()(llama_batch* batch) const {
@@ -61,7 +36,7 @@ class LlamaContext final : public Context {
     LlamaContext(llama_model* model, uint32_t vocabulary, const ContextOptions& options)
         : vocabulary_(vocabulary),
           options_(options),
-          pool_(make_threadpool(threads_or_all(options.threads))) {
+          pool_(make_threadpool(threads_or_default(options.threads))) {
         const uint64_t total = uint64_t{options.n_ctx} * options.n_seq;
         const uint64_t batch = options.n_batch == 0 ? total : std::min<uint64_t>(options.n_batch, total);
         if (total == 0 || total > std::numeric_limits<int32_t>::max() ||
@@ -76,7 +51,7 @@ class LlamaContext final : public Context {
         params.n_batch = batch_size_;
         params.n_ubatch = kPhysicalBatch;
         params.n_seq_max = options.n_seq;
-        params.n_threads = params.n_threads_batch = threads_or_all(options.threads);
+        params.n_threads = params.n_threads_batch = threads_or_default(options.threads);
         params.cb_eval = options.tap == nullptr ? nullptr : on_tensor;
         params.cb_eval_user_data = this;
         params.abort_callback = options.monitor == nullptr ? nullptr : on_abort_question;
@@ -206,14 +181,10 @@ class LlamaContext final : public Context {
 class LlamaEngine final : public Engine {
   public:
     LlamaEngine(llama_model_ptr model, std::string architecture)
-        : model_(std::move(model)),
-          vocab_(llama_model_get_vocab(model_.get())),
-          architecture_(std::move(architecture)),
-          vocabulary_(static_cast<uint32_t>(llama_vocab_n_tokens(vocab_))) {}
+        : model_(std::move(model)), vocabulary_(model_), architecture_(std::move(architecture)) {}
 
     std::string_view name() const override { return "llama"; }
     std::string architecture() const override { return architecture_; }
-    uint32_t vocabulary_size() const override { return vocabulary_; }
     uint32_t trained_context() const override {
         return static_cast<uint32_t>(llama_model_n_ctx_train(model_.get()));
     }
@@ -226,78 +197,16 @@ class LlamaEngine final : public Engine {
         return length > 0 && std::string_view(value.data()) != "0";
     }
 
-    std::vector<Token> tokenize(std::string_view text, bool add_special, bool parse_special) const override {
-        require_tokenizer();
-        if (text.size() > std::numeric_limits<int32_t>::max()) {
-            throw Error(ErrorCode::bad_input,
-                        fmt::format("a text of {} bytes is too long to tokenize at once", text.size()));
-        }
-        const auto length = static_cast<int32_t>(text.size());
-        std::vector<Token> tokens(text.size() + 2);
-        const auto run = [&] {
-            return llama_tokenize(vocab_, text.data(), length, tokens.data(),
-                                  static_cast<int32_t>(tokens.size()), add_special, parse_special);
-        };
-        int32_t count = run();
-        if (count < 0 && count != std::numeric_limits<int32_t>::min()) {
-            tokens.resize(static_cast<size_t>(-count));
-            count = run();
-        }
-        if (count < 0) {
-            throw Error(ErrorCode::bad_input, "llama.cpp cannot tokenize the text");
-        }
-        tokens.resize(static_cast<size_t>(count));
-        return tokens;
-    }
-
-    std::string piece(Token token, bool special) const override {
-        require_tokenizer();
-        require_tokens(std::span(&token, 1));
-        std::string text(32, '\0');
-        const auto run = [&] {
-            return llama_token_to_piece(vocab_, token, text.data(), static_cast<int32_t>(text.size()), 0,
-                                        special);
-        };
-        int32_t length = run();
-        if (length < 0) {
-            text.resize(static_cast<size_t>(-length));
-            length = run();
-        }
-        text.resize(static_cast<size_t>(std::max(length, 0)));
-        return text;
-    }
-
-    std::optional<Token> leading_token() const override {
-        const Token bos = llama_vocab_bos(vocab_);
-        return llama_vocab_get_add_bos(vocab_) && bos >= 0 ? std::optional(bos) : std::nullopt;
-    }
-    bool appends_eos() const override { return llama_vocab_get_add_eos(vocab_); }
-
-    bool ends_generation(Token token) const override {
-        require_tokens(std::span(&token, 1));
-        return llama_vocab_is_eog(vocab_, token);
-    }
-
-    std::string chat_template() const override {
-        const char* text = llama_model_chat_template(model_.get(), nullptr);
-        return text == nullptr ? "" : text;
-    }
+    const Vocabulary& vocabulary() const override { return vocabulary_; }
 
     std::unique_ptr<Context> make_context(const ContextOptions& options) const override {
-        return std::make_unique<LlamaContext>(model_.get(), vocabulary_, options);
+        return std::make_unique<LlamaContext>(model_.get(), vocabulary_.size(), options);
     }
 
   private:
-    void require_tokenizer() const {
-        if (llama_vocab_type(vocab_) == LLAMA_VOCAB_TYPE_NONE) {
-            throw Error(ErrorCode::missing, "the model carries no tokenizer: it takes token ids only");
-        }
-    }
-
-    llama_model_ptr model_;
-    const llama_vocab* vocab_;
+    std::shared_ptr<llama_model> model_;
+    Vocabulary vocabulary_;
     std::string architecture_;
-    uint32_t vocabulary_;
 };
 
 std::string architecture_of(const llama_model* model) {
@@ -327,7 +236,7 @@ struct LoadProgress {
 }  // namespace
 
 std::unique_ptr<Engine> load_llama_engine(const std::filesystem::path& path, const EngineOptions& options) {
-    initialise_once();
+    initialise_llama();
     Monitor silent;
     Monitor& monitor = options.monitor == nullptr ? silent : *options.monitor;
     // Our own reader first: it checks every size and names what is wrong, where llama.cpp may say little.
@@ -336,11 +245,13 @@ std::unique_ptr<Engine> load_llama_engine(const std::filesystem::path& path, con
     return within(path.string(), [&]() -> std::unique_ptr<Engine> {
         FilePtr memory;
         if (file->is_knot()) {
-            memory = make_memory_gguf(*file, options.weight_type, threads_or_all(options.threads), monitor);
+            memory =
+                make_memory_gguf(*file, options.weight_type, threads_or_default(options.threads), monitor);
         }
         LoadProgress progress{&monitor};
         llama_model_params params = llama_model_default_params();
         params.n_gpu_layers = 0;
+        params.use_extra_bufts = options.repack;
         params.progress_callback = LoadProgress::report;
         params.progress_callback_user_data = &progress;
 

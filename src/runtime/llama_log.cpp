@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <ggml-cpu.h>
 #include <llama.h>
 #include <unistd.h>
 
@@ -106,6 +107,15 @@ std::string_view without_function(std::string_view line) {
 
 void set_llama_log(std::function<void(std::string_view)> sink) {
     Log::instance().set(std::move(sink));
+}
+
+void initialise_llama() {
+    static std::once_flag flag;
+    std::call_once(flag, [] {
+        const LlamaGuard quiet;  // takes over the log before anything is logged
+        llama_backend_init();
+        ggml_cpu_init();
+    });
 }
 
 LlamaGuard::LlamaGuard() {

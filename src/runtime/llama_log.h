@@ -11,6 +11,9 @@ namespace kaiju::runtime {
 /// since their log is. The sink may be called from any thread, one call at a time.
 void set_llama_log(std::function<void(std::string_view line)> sink);
 
+/// Starts llama.cpp, once; everything that calls into it does this first.
+void initialise_llama();
+
 /// While it lives, collects the error lines that llama.cpp logs, and turns its aborts (GGML_ASSERT on the
 /// contents of a file) on this thread into exceptions. One per call into llama.cpp that may fail.
 class LlamaGuard {

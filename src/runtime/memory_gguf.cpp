@@ -100,6 +100,25 @@ void decode(const format::TensorInfo& info, Bytes payload, WeightType weight_typ
     });
 }
 
+/// A file of `length` zeros in memory.
+FilePtr make_empty_file(size_t length) {
+    const int fd = ::memfd_create("kaiju-weights", MFD_CLOEXEC);
+    if (fd < 0) {
+        fail("create");
+    }
+    FilePtr file(::fdopen(fd, "r+b"));
+    if (!file) {
+        ::close(fd);
+        fail("open");
+    }
+    // Pages are allocated now, so that too little memory is an error here and not a signal in the middle.
+    if (const int cause = ::posix_fallocate(fd, 0, static_cast<off_t>(length)); cause != 0) {
+        errno = cause;
+        fail("allocate");
+    }
+    return file;
+}
+
 /// Key-values of the model without what describes the files it came in.
 gguf_context_ptr make_header(const format::ModelFile& model) {
     const Bytes key_values = model.key_values();
@@ -141,20 +160,8 @@ FilePtr make_memory_gguf(const format::ModelFile& model, WeightType weight_type,
                                       GGML_PAD(gguf_get_tensor_size(header.get(), id), alignment));
     }
 
-    const int fd = ::memfd_create("kaiju-weights", MFD_CLOEXEC);
-    if (fd < 0) {
-        fail("create");
-    }
-    FilePtr file(::fdopen(fd, "r+b"));
-    if (!file) {
-        ::close(fd);
-        fail("open");
-    }
-    // Pages are allocated now, so that too little memory is an error here and not a signal in the middle.
-    if (const int cause = ::posix_fallocate(fd, 0, static_cast<off_t>(length)); cause != 0) {
-        errno = cause;
-        fail("allocate");
-    }
+    FilePtr file = make_empty_file(length);
+    const int fd = ::fileno(file.get());
     const Mapping mapping(fd, length);
     gguf_get_meta_data(header.get(), mapping.data());
 
@@ -179,6 +186,13 @@ FilePtr make_memory_gguf(const format::ModelFile& model, WeightType weight_type,
         monitor.advance(1);
     }
     monitor.end();
+    return file;
+}
+
+FilePtr make_memory_file(Bytes bytes) {
+    FilePtr file = make_empty_file(bytes.size());
+    const Mapping mapping(::fileno(file.get()), bytes.size());
+    std::memcpy(mapping.data(), bytes.data(), bytes.size());
     return file;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "base/bytes.h"
 #include "base/monitor.h"
 #include "format/model_file.h"
 #include "runtime/engine.h"
@@ -21,5 +22,8 @@ using FilePtr = std::unique_ptr<std::FILE, FileCloser>;
 /// tensors that GGUF cannot hold, io where memory is not to be had.
 [[nodiscard]] FilePtr make_memory_gguf(const format::ModelFile& model, WeightType weight_type, int threads,
                                        Monitor& monitor);
+
+/// These bytes as such a file.
+[[nodiscard]] FilePtr make_memory_file(Bytes bytes);
 
 }  // namespace kaiju::runtime

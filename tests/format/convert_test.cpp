@@ -12,7 +12,7 @@
 #include "format/key_values.h"
 #include "format/knot.h"
 #include "format/knot_writer.h"
-#include "random_kaiju1.h"
+#include "support/random_kaiju1.h"
 #include "support/test_files.h"
 #include "support/tiny_model.h"
 

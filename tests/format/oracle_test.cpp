@@ -9,7 +9,7 @@
 #include "codec/tensor_decoder.h"
 #include "format/knot.h"
 #include "format/knot_writer.h"
-#include "random_kaiju1.h"
+#include "support/random_kaiju1.h"
 #include "support/test_files.h"
 
 namespace kaiju::codec {

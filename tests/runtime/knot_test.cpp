@@ -5,14 +5,9 @@
 
 #include "base/error.h"
 #include "codec/convert.h"
-#include "codec/encode_model.h"
-#include "codec/encode_plan.h"
-#include "codec/scope.h"
-#include "format/imatrix.h"
 #include "format/knot_writer.h"
 #include "runtime/engine.h"
-#include "support/test_files.h"
-#include "support/tiny_model.h"
+#include "tiny_knot.h"
 
 namespace kaiju::runtime {
 namespace {
@@ -21,29 +16,13 @@ const std::vector<Token> kPrompt = {1, 70, 80, 300, 90};
 
 class KnotTest : public ::testing::Test {
   protected:
-    /// The tiny model with its matrices in KAIJU1.
     std::filesystem::path encode(const kaiju::test::TinyModelOptions& shape) {
-        const auto model = kaiju::test::write_tiny_model(folder_ / "model.gguf", shape);
-        const auto file = format::ModelFile::open(model);
-        format::Imatrix imatrix;
-        for (const format::TensorInfo& info : file->tensors()) {
-            if (codec::is_linear_weight(info.name)) {
-                imatrix.entries[info.name] = {.sum_of_squares = std::vector<float>(info.cols(), 1.0F),
-                                              .count = 1};
-            }
-        }
-        format::write_imatrix(folder_ / "imatrix.gguf", imatrix);
-        codec::EncodeOptions options;
-        options.model = model;
-        options.imatrix = folder_ / "imatrix.gguf";
-        options.out = folder_ / "model.knot";
-        Monitor monitor;
-        (void)codec::encode_model(codec::plan_encode(options), monitor);
-        return options.out;
+        return kaiju::test::write_tiny_knot(folder_, shape);
     }
 
     std::vector<float> logits(const std::filesystem::path& path, WeightType type = WeightType::f16) {
-        return last_logits(*load_engine(path, {.weight_type = type, .threads = 2}), kPrompt, 1);
+        return last_logits(*load_engine(path, {.engine = "llama", .weight_type = type, .threads = 2}),
+                           kPrompt, 1);
     }
 
     kaiju::test::TemporaryFolder folder_;

@@ -46,6 +46,10 @@ void set(kaiju::test::TinyModelOptions& options, std::string_view key, const std
         options.biases = number() != 0;
     } else if (key == "architecture") {
         options.architecture = value;
+    } else if (key == "window") {
+        options.window = number();
+    } else if (key == "rope_factors") {
+        options.rope_factors = number() != 0;
     } else if (key == "name") {
         options.name = value;
     } else if (key == "chat_template") {
@@ -70,7 +74,8 @@ int main(int argc, char** argv) {
         std::fputs(
             "usage: make_tiny_model OUT.gguf [seed=1 width=96 ffn=192 layers=2 heads=4 kv_heads=2 "
             "context=512 "
-            "type=f32 tied=0 biases=0 architecture=llama name=tiny chat_template= parts=1]\n"
+            "type=f32 tied=0 biases=0 architecture=llama window=0 rope_factors=0 name=tiny chat_template= "
+            "parts=1]\n"
             "       make_tiny_model --text BYTES SEED\n",
             stderr);
         return 2;

@@ -173,6 +173,9 @@ class Writer {
         gguf_set_val_f32(gguf, key(".rope.freq_base").c_str(), 10000.0F);
         gguf_set_val_u32(gguf, key(".rope.dimension_count").c_str(), options_.width / options_.heads);
         gguf_set_val_u32(gguf, key(".vocab_size").c_str(), tiny_vocabulary_size());
+        if (options_.window > 0) {
+            gguf_set_val_u32(gguf, key(".attention.sliding_window").c_str(), options_.window);
+        }
 
         const Vocabulary& words = vocabulary();
         std::vector<const char*> pieces;
@@ -209,14 +212,32 @@ class Writer {
                 bias(block + "attn_v.bias", kv_width);
             }
             matrix(block + "attn_output.weight", width, width);
+            if (options_.architecture == "gemma3") {
+                norm(block + "attn_q_norm.weight", width / options_.heads);
+                norm(block + "attn_k_norm.weight", width / options_.heads);
+            }
+            if (options_.architecture == "gemma2" || options_.architecture == "gemma3") {
+                norm(block + "post_attention_norm.weight", width);
+                norm(block + "post_ffw_norm.weight", width);
+            }
             norm(block + "ffn_norm.weight", width);
             matrix(block + "ffn_gate.weight", options_.ffn, width);
             matrix(block + "ffn_up.weight", options_.ffn, width);
             matrix(block + "ffn_down.weight", width, options_.ffn);
         }
         norm("output_norm.weight", width);
-        if (!options_.tied) {
+        if (!options_.tied && !options_.architecture.starts_with("gemma")) {
             matrix("output.weight", tiny_vocabulary_size(), width);
+        }
+        if (options_.rope_factors) {
+            std::vector<float> factors(width / options_.heads / 2);
+            for (size_t i = 0; i < factors.size(); ++i) {
+                factors[i] = 1.0F + static_cast<float>(i);
+            }
+            add("rope_freqs.weight", GGML_TYPE_F32, 1, width / options_.heads / 2, factors);
+        }
+        if (!options_.extra_tensor.empty()) {
+            norm(options_.extra_tensor, width);
         }
     }
 

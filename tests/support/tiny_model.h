@@ -24,9 +24,12 @@ struct TinyModelOptions {
     ggml_type type = GGML_TYPE_F32;
     bool tied = false;    ///< no output.weight: the head is the embedding
     bool biases = false;  ///< biases on q, k, v (set it for architecture "qwen2", which requires them)
-    /// general.architecture and the prefix of the hyper-parameter keys. Any text is written; "llama" and
-    /// "qwen2" run.
+    /// general.architecture and the prefix of the hyper-parameter keys. Any text is written; "llama",
+    /// "qwen2", "gemma", "gemma2" and "gemma3" run, the last three with the norms that they want, tied.
     std::string architecture = "llama";
+    uint32_t window = 0;  ///< positions that local layers see (attention.sliding_window); 0: not written
+    bool rope_factors = false;    ///< divisors of the rotation's frequencies, as Llama 3 has them
+    std::string extra_tensor{};   ///< name of a vector that no architecture knows, left out if empty
     std::string name = "tiny";    ///< general.name
     std::string chat_template{};  ///< tokenizer.chat_template, left out if empty
     uint32_t parts = 1;           ///< more than 1: a split GGUF, STEM-00001-of-0000N.gguf beside the path

@@ -1,0 +1,77 @@
+// The products of a packed KAIJU1 matrix, one file per instruction set (kaiju1_<name>.cpp). This header is
+// compiled with the flags of each of them, so it holds plain data only.
+//
+// The packed form. C = s (m + 2c + 4z) has at most eight values of one parity in a block, whatever the flip:
+//     C = 2 w + n - 7,   n = 1 - m,   w = m + c + 2z + 3 without flip, 3 - c - 2z with it, 0 <= w <= 7.
+// So 3 bits a weight and one bit a block say everything that 7 bytes of code say, and the product of a block
+// with integers a is 2 Σ w a + (n - 7) Σ a: unsigned times signed bytes, which every instruction set has, and
+// no tables. It takes 3.33 bits a weight with the multiplier's index, the wire 2.5. Rejected: the wire in
+// place (a Golay word and base-3 digits cost more instructions than the memory they save), 4 bits a weight
+// (fewer instructions, but a third more memory, and memory is what limits one token at a time), base 6 (three
+// weights in a byte, 2.67 bits, but two multiplications to take them apart).
+//
+// Rows lie in groups of 16, so that a lane of a vector is a row and no sum crosses lanes. A group holds its
+// side-band, then its blocks:
+//     side-band: for each 24 columns (the last padded with zeros), 6 quads of 64 bytes: i8 of row r, column
+//                4j + k at 4r + k of quad j.
+//     block, 160 bytes: lanes as above, quads w0..w5 of 3 bits at the same 64 lanes:
+//         64 bytes  w0 | w1 << 3 | (w4 >> 1) << 6
+//         64 bytes  w2 | w3 << 3 | (w5 >> 1) << 6
+//         16 bytes  the low bits of w4 and w5: of lane 32h + 8g + i at bits 2g (w4) and 2g + 1 (w5) of byte
+//                   8h + i
+//         16 bytes  of row r: multiplier index | n << 7
+// Missing rows of the last group are zeros with scale zero.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace kaiju::runtime::kaiju1_kernels {
+
+constexpr size_t kRows = 16;         ///< rows in a group
+constexpr size_t kCols = 24;         ///< columns in a block, of the side-band too
+constexpr size_t kQuads = 6;         ///< kCols / 4
+constexpr size_t kBlockBytes = 160;  ///< a block of kRows x kCols weights
+constexpr size_t kSideBytes = kRows * kCols;
+constexpr size_t kTile = 32;  ///< tokens that are multiplied together: their activations stay in a cache
+
+/// 24 activations of one token, rounded to `scale` times an integer.
+struct Activation {
+    int8_t a[kCols];  // NOLINT(modernize-avoid-c-arrays): a plain layout
+    float scale;
+    int32_t minus_7_sums;  ///< -7 Σ a
+    int32_t minus_6_sums;  ///< -6 Σ a
+};
+static_assert(sizeof(Activation) == 36);
+
+/// A packed matrix.
+struct View {
+    size_t rows;
+    size_t side_blocks;        ///< 24-column blocks of the side-band
+    size_t blocks;             ///< 24-column blocks of the bulk
+    const uint8_t* groups;     ///< group g at g * group_bytes
+    size_t group_bytes;        ///< side_blocks * kSideBytes + blocks * kBlockBytes
+    const float* scales;       ///< of group g at 32 g: row_scale of its 16 rows, then hi_scale
+    const float* multipliers;  ///< 16
+};
+
+/// The kernels of one instruction set. Integers are exact and floating-point operations in one fixed order
+/// (with fused multiply-add), so that all sets give the same bits.
+///
+/// Activations of `tokens` tokens lie in tiles of kTile, in a tile block by block (side-band first), in a
+/// block token by token. multiply* write rows 16 first .. 16 last (those there are) of every token.
+struct Kernels {
+    const char* name;
+    void (*quantise)(const float* x, Activation* out);  ///< of 24 values; not finite: scale NaN
+    void (*multiply)(const View& w, size_t first, size_t last, const Activation* x, size_t tokens, float* y,
+                     size_t stride);
+    /// The same with f32 activations, 24 values in the place of an Activation.
+    void (*multiply_f32)(const View& w, size_t first, size_t last, const float* x, size_t tokens, float* y,
+                         size_t stride);
+};
+
+extern const Kernels kScalar;
+extern const Kernels kAvx2;        ///< AVX2, FMA; only where the build is for x86-64
+extern const Kernels kAvx512Vnni;  ///< AVX-512 F, BW, VL, VNNI; only where the build is for x86-64
+
+}  // namespace kaiju::runtime::kaiju1_kernels

@@ -1,0 +1,225 @@
+// Packed KAIJU1 matrices multiply as the decoder's weights do, alike on every instruction set.
+#include "runtime/native/kaiju1_matrix.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "base/error.h"
+#include "support/random_kaiju1.h"
+
+namespace kaiju::runtime {
+namespace {
+
+using kaiju::test::random_kaiju1;
+using kaiju1_kernels::Kernels;
+
+std::vector<float> random_values(size_t count, uint64_t seed) {
+    std::mt19937_64 random(seed);
+    std::vector<float> values(count);
+    for (float& value : values) {
+        value = (static_cast<float>(random() % 20001) - 10000) / 1000 *
+                (random() % 16 == 0 ? 20.0F : 1.0F);  // outliers too
+    }
+    return values;
+}
+
+/// y = W x, by `nth` threads one after the other.
+std::vector<float> multiply(const Kaiju1Matrix& matrix, const std::vector<float>& x, size_t tokens, int nth) {
+    const size_t stride = x.size() / tokens;
+    std::vector<float> prepared((matrix.prepared_bytes(tokens) + 3) / 4);
+    auto* bytes = reinterpret_cast<std::byte*>(prepared.data());
+    std::vector<float> y(tokens * matrix.rows());
+    for (int ith = 0; ith < nth; ++ith) {
+        matrix.prepare(x.data(), stride, tokens, bytes, ith, nth);
+    }
+    for (int ith = 0; ith < nth; ++ith) {
+        matrix.multiply(bytes, tokens, y.data(), matrix.rows(), ith, nth);
+    }
+    return y;
+}
+
+/// The decoder's weights times x in f64, and with each product's absolute value.
+struct Exact {
+    std::vector<double> y;
+    std::vector<double> size;
+};
+
+Exact multiply_exactly(const codec::kaiju1::TensorView& view, const std::vector<float>& x, size_t tokens) {
+    const size_t rows = view.layout().rows;
+    const size_t cols = view.layout().cols;
+    std::vector<float> weights(rows * cols);
+    view.decode_rows(0, rows, weights.data());
+    Exact exact{std::vector<double>(tokens * rows), std::vector<double>(tokens * rows)};
+    for (size_t t = 0; t < tokens; ++t) {
+        for (size_t r = 0; r < rows; ++r) {
+            for (size_t c = 0; c < cols; ++c) {
+                const double product = double{weights[r * cols + c]} * x[t * cols + c];
+                exact.y[t * rows + r] += product;
+                exact.size[t * rows + r] += std::abs(product);
+            }
+        }
+    }
+    return exact;
+}
+
+struct Shape {
+    uint32_t rows;
+    uint32_t n_hi;
+    uint32_t n_blocks;
+    uint8_t perm_kind;
+};
+
+// Around the group of 16 rows, the padded side-band, no side-band, no blocks.
+const std::vector<Shape> kShapes = {{1, 0, 1, 0},   {15, 1, 2, 0}, {16, 24, 1, 0}, {17, 25, 3, 1},
+                                    {31, 23, 4, 0}, {32, 7, 0, 0}, {33, 0, 5, 1},  {7, 49, 2, 1}};
+
+class Kaiju1MatrixTest : public ::testing::TestWithParam<const Kernels*> {};
+
+TEST_P(Kaiju1MatrixTest, F32ProductIsTheDecodersWeightsTimesTheInput) {
+    for (const Shape& shape : kShapes) {
+        const auto made = random_kaiju1(shape.rows, shape.rows, shape.n_hi, shape.n_blocks, shape.perm_kind);
+        const codec::kaiju1::TensorView view(made.payload);
+        const Kaiju1Matrix matrix(made.payload, Activations::f32, 1, *GetParam());
+        for (const size_t tokens : {1, 2, 33}) {
+            const auto x = random_values(tokens * made.layout.cols, tokens);
+            const Exact exact = multiply_exactly(view, x, tokens);
+            const auto y = multiply(matrix, x, tokens, 2);
+            for (size_t i = 0; i < y.size(); ++i) {
+                ASSERT_NEAR(y[i], exact.y[i], 2e-6 * exact.size[i]) << shape.rows << " rows, value " << i;
+            }
+        }
+    }
+}
+
+TEST_P(Kaiju1MatrixTest, Int8ProductIsWithinTheRoundingOfTheInput) {
+    for (const Shape& shape : kShapes) {
+        const auto made = random_kaiju1(shape.rows, shape.rows, shape.n_hi, shape.n_blocks, shape.perm_kind);
+        const codec::kaiju1::TensorView view(made.payload);
+        const Kaiju1Matrix matrix(made.payload, Activations::int8, 1, *GetParam());
+        for (const size_t tokens : {1, 2, 31, 32, 33, 65}) {
+            auto x = random_values(tokens * made.layout.cols, 100 + tokens);
+            // Multiples of 1/127 of a power of two within a block would be exact; any input is within half a
+            // step of its block's scale, which is at most the largest input over 127.
+            const Exact exact = multiply_exactly(view, x, tokens);
+            const auto y = multiply(matrix, x, tokens, 3);
+            double error = 0;
+            double size = 0;
+            for (size_t i = 0; i < y.size(); ++i) {
+                error += std::abs(y[i] - exact.y[i]);
+                size += exact.size[i];
+                ASSERT_NEAR(y[i], exact.y[i], 0.6 * exact.size[i] + 1e-30);
+            }
+            EXPECT_LT(error, 0.02 * size) << shape.rows << " rows, " << tokens << " tokens";
+        }
+    }
+}
+
+TEST_P(Kaiju1MatrixTest, IntegersAreMultipliedExactly) {
+    // Inputs that are integers up to 127 with 127 in every block are their own rounding; scales of one.
+    const auto made = random_kaiju1(5, 20, 48, 3, 1);
+    const codec::kaiju1::TensorView view(made.payload);
+    const Kaiju1Matrix matrix(made.payload, Activations::int8, 1, *GetParam());
+    std::mt19937_64 random(7);
+    constexpr size_t kTokens = 3;
+    std::vector<float> x(kTokens * made.layout.cols);
+    for (size_t t = 0; t < kTokens; ++t) {
+        for (size_t i = 0; i < made.layout.cols; ++i) {
+            // Prepared position i is column columns()[i].
+            x[t * made.layout.cols + view.columns()[i]] =
+                i % 24 == 0 ? -127.0F : static_cast<float>(random() % 255) - 127;
+        }
+    }
+    const Exact exact = multiply_exactly(view, x, kTokens);
+    const auto y = multiply(matrix, x, kTokens, 1);
+    for (size_t i = 0; i < y.size(); ++i) {
+        ASSERT_NEAR(y[i], exact.y[i], 1e-6 * exact.size[i]) << i;
+    }
+}
+
+TEST_P(Kaiju1MatrixTest, BitsDependNeitherOnInstructionsNorThreadsNorCompany) {
+    for (const Shape& shape : kShapes) {
+        const auto made = random_kaiju1(shape.rows, shape.rows, shape.n_hi, shape.n_blocks, shape.perm_kind);
+        for (const Activations activations : {Activations::int8, Activations::f32}) {
+            const Kaiju1Matrix scalar(made.payload, activations, 1, kaiju1_kernels::kScalar);
+            const Kaiju1Matrix matrix(made.payload, activations, 2, *GetParam());
+            constexpr size_t kTokens = 37;
+            const size_t cols = made.layout.cols;
+            const auto x = random_values(kTokens * cols, 3);
+            const auto together = multiply(matrix, x, kTokens, 1);
+            EXPECT_EQ(together, multiply(scalar, x, kTokens, 1));
+            EXPECT_EQ(together, multiply(matrix, x, kTokens, 4));
+            for (size_t t = 0; t < kTokens; ++t) {
+                const std::vector<float> one(x.begin() + t * cols, x.begin() + (t + 1) * cols);
+                const auto alone = multiply(matrix, one, 1, 1);
+                ASSERT_EQ(
+                    std::memcmp(alone.data(), together.data() + t * shape.rows, shape.rows * sizeof(float)),
+                    0)
+                    << "token " << t;
+            }
+        }
+    }
+}
+
+TEST_P(Kaiju1MatrixTest, WhatIsNotFiniteStaysVisible) {
+    const auto made = random_kaiju1(1, 16, 0, 2, 0);
+    const Kaiju1Matrix matrix(made.payload, Activations::int8, 1, *GetParam());
+    for (const float bad : {std::nanf(""), INFINITY, -INFINITY}) {
+        auto x = random_values(made.layout.cols, 1);
+        x[5] = bad;
+        for (const float y : multiply(matrix, x, 1, 1)) {
+            EXPECT_TRUE(std::isnan(y));
+        }
+    }
+    for (const float tiny : {0.0F, 1e-45F, 1e-38F, -1e-38F}) {
+        const auto y = multiply(matrix, std::vector<float>(made.layout.cols, tiny), 1, 1);
+        for (const float value : y) {
+            EXPECT_LE(std::abs(value), 1e-30);
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, Kaiju1MatrixTest,
+                         ::testing::ValuesIn(available_kaiju1_kernels().begin(),
+                                             available_kaiju1_kernels().end()),
+                         [](const auto& kernels) {
+                             std::string name = kernels.param->name;
+                             std::erase(name, '-');
+                             return name;
+                         });
+
+TEST(Kaiju1Matrix, RefusesDamagedPayloads) {
+    const auto made = random_kaiju1(1, 20, 24, 2, 0);
+    const auto expect_refusal = [&](size_t offset, std::byte value, const char* part) {
+        auto payload = made.payload;
+        payload[offset] = value;
+        try {
+            const Kaiju1Matrix matrix(payload, Activations::int8, 1);
+            ADD_FAILURE() << "packed with byte " << offset << " damaged";
+        } catch (const Error& error) {
+            EXPECT_EQ(error.code(), ErrorCode::bad_input);
+            EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+        }
+    };
+    const size_t row_bytes = made.layout.row_bytes();
+    const size_t last_row = made.layout.rows_offset() + 19 * row_bytes;
+    expect_refusal(0, std::byte{0}, "magic");
+    expect_refusal(last_row + row_bytes - 1, std::byte{81}, "row 19: block 1");
+    expect_refusal(last_row + row_bytes - 2, std::byte{243}, "row 19: block 1");
+    expect_refusal(last_row + 3, std::byte{0xFF}, "row 19: scales");
+}
+
+TEST(Kaiju1Matrix, SharesPreparationWhereColumnsAgree) {
+    const auto first = random_kaiju1(1, 20, 24, 2, 0);
+    const auto same = random_kaiju1(1, 20, 24, 2, 0);
+    const auto other = random_kaiju1(2, 20, 24, 2, 0);
+    const Kaiju1Matrix a(first.payload, Activations::int8, 1);
+    EXPECT_TRUE(a.shares_preparation(Kaiju1Matrix(same.payload, Activations::int8, 1)));
+    EXPECT_FALSE(a.shares_preparation(Kaiju1Matrix(same.payload, Activations::f32, 1)));
+    EXPECT_FALSE(a.shares_preparation(Kaiju1Matrix(other.payload, Activations::int8, 1)));
+}
+
+}  // namespace
+}  // namespace kaiju::runtime
