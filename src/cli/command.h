@@ -59,6 +59,7 @@ void add_json(CLI::App& command, Session& session);
 void add_threads(CLI::App& command, int& threads);
 
 // One per subcommand file.
+void add_chat(CLI::App& app, Session& session);
 void add_encode(CLI::App& app, Session& session);
 void add_encode_tensor(CLI::App& app, Session& session);
 void add_f16(CLI::App& app, Session& session);

@@ -6,7 +6,10 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "cli/engine_options.h"
+#include "cli/generate_options.h"
+#include "runtime/chat.h"
 
 namespace kaiju::cli {
 
@@ -16,17 +19,36 @@ struct Options {
     EngineArguments engine;
     std::string model;
     std::string prompt;
+    bool chat = false;
+    std::string system;
     runtime::GenerateOptions generate;
 };
 
+std::vector<runtime::Token> make_prompt(const runtime::Engine& engine, const Options& options) {
+    if (!options.chat) {
+        return runtime::prompt_tokens(engine, options.prompt);
+    }
+    std::vector<runtime::Message> messages;
+    if (!options.system.empty()) {
+        messages.push_back({"system", options.system});
+    }
+    messages.push_back({"user", options.prompt});
+    return engine.tokenize(runtime::render_chat(engine, messages, true), true, true);
+}
+
 int run(Session& session, const Options& options) {
+    if (!options.chat && !options.system.empty()) {
+        throw Error(ErrorCode::usage, "--system goes with --chat");
+    }
     const auto engine = load_engine(options.model, options.engine, session.monitor());
-    const std::vector<runtime::Token> prompt = engine->tokenize(options.prompt, true, true);
+    const std::vector<runtime::Token> prompt = make_prompt(*engine, options);
     runtime::GenerateOptions generate = options.generate;
     generate.threads = options.engine.threads;
     generate.monitor = &session.monitor();
     if (!session.json()) {
-        session.write(options.prompt);
+        if (!options.chat) {
+            session.write(options.prompt);
+        }
         generate.on_piece = [&session](std::string_view piece) {
             session.write(piece);
             return true;
@@ -39,7 +61,8 @@ int run(Session& session, const Options& options) {
         session.print(nlohmann::json{{"prompt_tokens", prompt},
                                      {"tokens", result.tokens},
                                      {"text", result.text},
-                                     {"ended", result.ended},
+                                     {"ended", result.ending == runtime::Ending::model},
+                                     {"ending", runtime::ending_name(result.ending)},
                                      {"seconds", seconds}});
     } else {
         session.write("\n");
@@ -62,21 +85,9 @@ void add_generate(CLI::App& app, Session& session) {
         ->add_option("--prompt", options->prompt,
                      "Text to continue; control tokens spelled out in it are parsed")
         ->required();
-    command->add_option("-n,--tokens", options->generate.max_tokens, "Most tokens to add")
-        ->check(CLI::Range(1, 1 << 20))
-        ->capture_default_str();
-    command
-        ->add_option("--temp", options->generate.sampler.temperature,
-                     "Temperature; 0: always the most likely token")
-        ->capture_default_str();
-    command->add_option("--top-k", options->generate.sampler.top_k, "Keep the K most likely tokens (0: all)")
-        ->capture_default_str();
-    command
-        ->add_option("--top-p", options->generate.sampler.top_p,
-                     "Keep the most likely tokens that make up this share")
-        ->capture_default_str();
-    command->add_option("--seed", options->generate.sampler.seed, "The same seed gives the same text")
-        ->capture_default_str();
+    command->add_flag("--chat", options->chat, "The prompt is a user's message: answer it");
+    command->add_option("--system", options->system, "With --chat: the system's message")->type_name("TEXT");
+    add_generate_options(*command, options->generate);
     add_engine_options(*command, options->engine);
     add_json(*command, session);
 }

@@ -159,6 +159,7 @@ void add_commands(CLI::App& app, Session& session) {
     add_gate(app, session);
     add_smoke(app, session);
     add_generate(app, session);
+    add_chat(app, session);
     add_lattice(app, session);
     add_bench(app, session);
     add_completions(app, session);

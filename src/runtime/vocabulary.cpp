@@ -21,6 +21,8 @@ Vocabulary Vocabulary::load(Bytes key_values) {
     llama_model_params params = llama_model_default_params();
     params.n_gpu_layers = 0;
     params.vocab_only = true;
+    params.load_mode =
+        LLAMA_LOAD_MODE_NONE;  // to map, it wants an alignment that a file without tensors may lack
     const LlamaGuard guard;
     llama_model_ptr model(llama_model_load_from_file_ptr(file.get(), params));
     if (!model) {
