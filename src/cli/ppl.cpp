@@ -21,6 +21,7 @@ struct Options {
     std::vector<std::string> models;
     std::string text;
     std::string reference;
+    std::string reference_engine;
     std::string imatrix;
     eval::PerplexityOptions perplexity;
 };
@@ -66,7 +67,11 @@ int run(Session& session, const Options& options) {
     }
     std::unique_ptr<runtime::Engine> reference;
     if (!options.reference.empty()) {
-        reference = load_engine(options.reference, options.engine, session.monitor());
+        EngineArguments arguments = options.engine;
+        if (!options.reference_engine.empty()) {
+            arguments.engine = options.reference_engine;
+        }
+        reference = load_engine(options.reference, arguments, session.monitor());
     }
     eval::PerplexityOptions measure = options.perplexity;
     measure.threads = options.engine.threads;
@@ -109,6 +114,11 @@ void add_ppl(CLI::App& app, Session& session) {
     command->add_option("--text", options->text, "The text to predict")->required()->type_name("FILE");
     command->add_option("--reference", options->reference, "The model to compare with: .gguf or .knot")
         ->type_name("FILE");
+    const auto engines = runtime::engine_names();
+    command
+        ->add_option("--reference-engine", options->reference_engine,
+                     "What runs the reference, where it is not what runs the model")
+        ->check(CLI::IsMember(std::vector<std::string>(engines.begin(), engines.end())));
     command
         ->add_option("--imatrix", options->imatrix, "Warn where the text overlaps the one this was made from")
         ->type_name("FILE");
