@@ -264,9 +264,14 @@ TEST_F(NativeTest, TapsSeeWhatLibllamasDo) {
         ASSERT_EQ(ours.inputs.size(), 7 * shape.layers);
         for (const auto& [name, values] : theirs.inputs) {
             ASSERT_EQ(ours.inputs[name].size(), values.size()) << name;
+            // Keys and values were rounded to f16 on the way, from sums in another order.
+            double error = 0;
+            double size = 0;
             for (size_t i = 0; i < values.size(); ++i) {
-                ASSERT_NEAR(ours.inputs[name][i], values[i], 1e-3 * (1 + std::abs(values[i]))) << name;
+                error += std::pow(ours.inputs[name][i] - values[i], 2);
+                size += std::pow(values[i], 2);
             }
+            EXPECT_LT(error, 1e-6 * size) << name;
         }
     }
 }

@@ -13,7 +13,7 @@ inline __m256i load(const uint8_t* at) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
 }
 
-/// Four activations in every row's lane.
+/// Four activations in every row's lane: a load, no arithmetic, so they are loaded again rather than kept.
 inline __m256i broadcast_quad(const int8_t* a) {
     int32_t quad = 0;
     std::memcpy(&quad, a, sizeof(quad));
@@ -47,7 +47,7 @@ inline __m256i low_bits(const uint8_t* at) {
 }
 
 /// Σ w a over the six quads of half a block, two sums of 16 bits a row. Each is below 12 * 7 * 127.
-inline __m256i sum_block(const uint8_t* block, size_t half, const __m256i* a) {
+inline __m256i sum_block(const uint8_t* block, size_t half, const int8_t* a) {
     const __m256i three_bits = _mm256_set1_epi8(7);
     const __m256i upper_bits = _mm256_set1_epi8(6);
     const __m256i one_bit = _mm256_set1_epi8(1);
@@ -62,19 +62,23 @@ inline __m256i sum_block(const uint8_t* block, size_t half, const __m256i* a) {
                                        _mm256_and_si256(low, one_bit));
     const __m256i w5 = _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(x1, 5), upper_bits),
                                        _mm256_and_si256(_mm256_srli_epi16(low, 1), one_bit));
-    const __m256i s01 = _mm256_add_epi16(_mm256_maddubs_epi16(w0, a[0]), _mm256_maddubs_epi16(w1, a[1]));
-    const __m256i s23 = _mm256_add_epi16(_mm256_maddubs_epi16(w2, a[2]), _mm256_maddubs_epi16(w3, a[3]));
-    const __m256i s45 = _mm256_add_epi16(_mm256_maddubs_epi16(w4, a[4]), _mm256_maddubs_epi16(w5, a[5]));
+    const __m256i s01 = _mm256_add_epi16(_mm256_maddubs_epi16(w0, broadcast_quad(a)),
+                                         _mm256_maddubs_epi16(w1, broadcast_quad(a + 4)));
+    const __m256i s23 = _mm256_add_epi16(_mm256_maddubs_epi16(w2, broadcast_quad(a + 8)),
+                                         _mm256_maddubs_epi16(w3, broadcast_quad(a + 12)));
+    const __m256i s45 = _mm256_add_epi16(_mm256_maddubs_epi16(w4, broadcast_quad(a + 16)),
+                                         _mm256_maddubs_epi16(w5, broadcast_quad(a + 20)));
     return _mm256_add_epi16(_mm256_add_epi16(s01, s23), s45);
 }
 
 /// Σ h a over the side-band's 24 columns. |h| <= 128 takes the unsigned side, its sign goes to a.
-inline __m256i sum_side_block(const uint8_t* block, size_t half, const __m256i* a) {
+inline __m256i sum_side_block(const uint8_t* block, size_t half, const int8_t* a) {
     const __m256i ones = _mm256_set1_epi16(1);
     __m256i sum = _mm256_setzero_si256();
     for (size_t j = 0; j < kQuads; ++j) {
         const __m256i h = load(block + 64 * j + 32 * half);
-        const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(h), _mm256_sign_epi8(a[j], h));
+        const __m256i pairs =
+            _mm256_maddubs_epi16(_mm256_abs_epi8(h), _mm256_sign_epi8(broadcast_quad(a + 4 * j), h));
         sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, ones));
     }
     return sum;
@@ -108,22 +112,15 @@ void multiply_one(const View& w, size_t first, size_t last, const Activation* x,
     for (size_t group = first; group < last; ++group) {
         const uint8_t* block = w.groups + group * w.group_bytes;
         const Activation* at = x;
-        __m256i a[kQuads];
         __m256 side[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
         __m256 bulk[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
         for (size_t b = 0; b < w.side_blocks; ++b, block += kSideBytes, ++at) {
-            for (size_t j = 0; j < kQuads; ++j) {
-                a[j] = broadcast_quad(at->a + 4 * j);
-            }
             const __m256 scale = _mm256_set1_ps(at->scale);
             for (size_t half = 0; half < 2; ++half) {
-                side[half] = add_product(sum_side_block(block, half, a), scale, one, side[half]);
+                side[half] = add_product(sum_side_block(block, half, at->a), scale, one, side[half]);
             }
         }
         for (size_t b = 0; b < w.blocks; ++b, block += kBlockBytes, ++at) {
-            for (size_t j = 0; j < kQuads; ++j) {
-                a[j] = broadcast_quad(at->a + 4 * j);
-            }
             const __m256 scale = _mm256_set1_ps(at->scale);
             const __m256 minus_7 = _mm256_castsi256_ps(_mm256_set1_epi32(at->minus_7_sums));
             const __m256 minus_6 = _mm256_castsi256_ps(_mm256_set1_epi32(at->minus_6_sums));
@@ -132,7 +129,7 @@ void multiply_one(const View& w, size_t first, size_t last, const Activation* x,
                 const __m256i offset =  // by bit 7 of the index, which its extension left at bit 31
                     _mm256_castps_si256(_mm256_blendv_ps(minus_7, minus_6, _mm256_castsi256_ps(index)));
                 const __m256i sum =
-                    _mm256_add_epi32(_mm256_madd_epi16(sum_block(block, half, a), twos), offset);
+                    _mm256_add_epi32(_mm256_madd_epi16(sum_block(block, half, at->a), twos), offset);
                 bulk[half] = add_product(sum, scale, multipliers.of(index), bulk[half]);
             }
         }
@@ -178,12 +175,8 @@ void multiply_tile(const View& w, size_t first, size_t last, const Activation* x
         }
         for (size_t b = 0; b < w.side_blocks; ++b, block += kSideBytes) {
             for (size_t t = 0; t < tokens; ++t, ++at) {
-                __m256i a[kQuads];
-                for (size_t j = 0; j < kQuads; ++j) {
-                    a[j] = broadcast_quad(at->a + 4 * j);
-                }
                 side[t] =
-                    add_product(sum_side_block(block, half, a), _mm256_set1_ps(at->scale), one, side[t]);
+                    add_product(sum_side_block(block, half, at->a), _mm256_set1_ps(at->scale), one, side[t]);
             }
         }
         for (size_t b = 0; b < w.blocks; ++b, block += kBlockBytes) {
