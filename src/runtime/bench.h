@@ -52,6 +52,7 @@ struct ModelTiming {
     std::string test;
     double tokens_per_second = 0;  ///< mean of the repetitions
     double deviation = 0;          ///< their standard deviation
+    double best = 0;               ///< the best of them: what other programs on the machine disturbed least
 };
 
 /// Evaluates tokens drawn at random. A first run, not counted, warms up and has its logits checked. Throws

@@ -37,6 +37,7 @@ ModelTiming measure(std::string test, uint32_t tokens, uint32_t repetitions, con
     run();
     double sum = 0;
     double squares = 0;
+    double best = 0;
     for (uint32_t i = 0; i < repetitions; ++i) {
         monitor.check_cancelled();
         const auto start = Clock::now();
@@ -44,10 +45,11 @@ ModelTiming measure(std::string test, uint32_t tokens, uint32_t repetitions, con
         const double rate = tokens / std::chrono::duration<double>(Clock::now() - start).count();
         sum += rate;
         squares += rate * rate;
+        best = std::max(best, rate);
     }
     const double mean = sum / repetitions;
     const double variance = repetitions > 1 ? (squares - repetitions * mean * mean) / (repetitions - 1) : 0;
-    return {std::move(test), mean, std::sqrt(std::max(0.0, variance))};
+    return {std::move(test), mean, std::sqrt(std::max(0.0, variance)), best};
 }
 
 }  // namespace

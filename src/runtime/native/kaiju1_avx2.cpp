@@ -71,17 +71,21 @@ inline __m256i sum_block(const uint8_t* block, size_t half, const int8_t* a) {
     return _mm256_add_epi16(_mm256_add_epi16(s01, s23), s45);
 }
 
-/// Σ h a over the side-band's 24 columns. |h| <= 128 takes the unsigned side, its sign goes to a.
-inline __m256i sum_side_block(const uint8_t* block, size_t half, const int8_t* a) {
-    const __m256i ones = _mm256_set1_epi16(1);
-    __m256i sum = _mm256_setzero_si256();
+/// Σ h a over the side-band's 24 columns. The weights of columns 4j and 4j + 2 are sign-extended in one
+/// vector, those between them in another; so are the activations stored (kaiju1_kernels.h).
+inline __m256i sum_side_block(const uint8_t* block, size_t half, const SideActivation* x) {
+    __m256i even_sum = _mm256_setzero_si256();
+    __m256i odd_sum = _mm256_setzero_si256();
     for (size_t j = 0; j < kQuads; ++j) {
         const __m256i h = load(block + 64 * j + 32 * half);
-        const __m256i pairs =
-            _mm256_maddubs_epi16(_mm256_abs_epi8(h), _mm256_sign_epi8(broadcast_quad(a + 4 * j), h));
-        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, ones));
+        const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(h, 8), 8);
+        const __m256i odd = _mm256_srai_epi16(h, 8);
+        int32_t pairs[2];
+        std::memcpy(pairs, x->a + 4 * j, sizeof(pairs));
+        even_sum = _mm256_add_epi32(even_sum, _mm256_madd_epi16(even, _mm256_set1_epi32(pairs[0])));
+        odd_sum = _mm256_add_epi32(odd_sum, _mm256_madd_epi16(odd, _mm256_set1_epi32(pairs[1])));
     }
-    return sum;
+    return _mm256_add_epi32(even_sum, odd_sum);
 }
 
 /// sum * scale * factor + acc, in the order that all instruction sets keep.
@@ -105,21 +109,22 @@ inline void store(const View& w, size_t group, size_t half, __m256 side, __m256 
 }
 
 /// One token: weights go straight from memory into the sums.
-void multiply_one(const View& w, size_t first, size_t last, const Activation* x, float* y) {
+void multiply_one(const View& w, size_t first, size_t last, const unsigned char* x, float* y) {
     const Multipliers multipliers(w.multipliers);
     const __m256i twos = _mm256_set1_epi16(2);
     const __m256 one = _mm256_set1_ps(1);
     for (size_t group = first; group < last; ++group) {
         const uint8_t* block = w.groups + group * w.group_bytes;
-        const Activation* at = x;
+        const auto* side_at = reinterpret_cast<const SideActivation*>(x);
         __m256 side[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
         __m256 bulk[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
-        for (size_t b = 0; b < w.side_blocks; ++b, block += kSideBytes, ++at) {
-            const __m256 scale = _mm256_set1_ps(at->scale);
+        for (size_t b = 0; b < w.side_blocks; ++b, block += kSideBytes, ++side_at) {
+            const __m256 scale = _mm256_set1_ps(side_at->scale);
             for (size_t half = 0; half < 2; ++half) {
-                side[half] = add_product(sum_side_block(block, half, at->a), scale, one, side[half]);
+                side[half] = add_product(sum_side_block(block, half, side_at), scale, one, side[half]);
             }
         }
+        const auto* at = reinterpret_cast<const Activation*>(side_at);
         for (size_t b = 0; b < w.blocks; ++b, block += kBlockBytes, ++at) {
             const __m256 scale = _mm256_set1_ps(at->scale);
             const __m256 minus_7 = _mm256_castsi256_ps(_mm256_set1_epi32(at->minus_7_sums));
@@ -158,7 +163,7 @@ inline void unpack_block(const uint8_t* block, size_t half, __m256i index, __m25
 }
 
 /// A tile of tokens: every block is unpacked once.
-void multiply_tile(const View& w, size_t first, size_t last, const Activation* x, size_t tokens, float* y,
+void multiply_tile(const View& w, size_t first, size_t last, const unsigned char* x, size_t tokens, float* y,
                    size_t stride) {
     const Multipliers multipliers(w.multipliers);
     const __m256i ones = _mm256_set1_epi16(1);
@@ -169,16 +174,17 @@ void multiply_tile(const View& w, size_t first, size_t last, const Activation* x
         const size_t group = unit / 2;
         const size_t half = unit % 2;
         const uint8_t* block = w.groups + group * w.group_bytes;
-        const Activation* at = x;
+        const auto* side_at = reinterpret_cast<const SideActivation*>(x);
         for (size_t t = 0; t < tokens; ++t) {
             side[t] = bulk[t] = _mm256_setzero_ps();
         }
         for (size_t b = 0; b < w.side_blocks; ++b, block += kSideBytes) {
-            for (size_t t = 0; t < tokens; ++t, ++at) {
-                side[t] =
-                    add_product(sum_side_block(block, half, at->a), _mm256_set1_ps(at->scale), one, side[t]);
+            for (size_t t = 0; t < tokens; ++t, ++side_at) {
+                side[t] = add_product(sum_side_block(block, half, side_at), _mm256_set1_ps(side_at->scale),
+                                      one, side[t]);
             }
         }
+        const auto* at = reinterpret_cast<const Activation*>(side_at);
         for (size_t b = 0; b < w.blocks; ++b, block += kBlockBytes) {
             const __m256i index = load_rows(block + 144 + 8 * half);
             const __m256 factor = multipliers.of(index);
@@ -202,7 +208,7 @@ void multiply_tile(const View& w, size_t first, size_t last, const Activation* x
     }
 }
 
-void multiply(const View& w, size_t first, size_t last, const Activation* x, size_t tokens, float* y,
+void multiply(const View& w, size_t first, size_t last, const unsigned char* x, size_t tokens, float* y,
               size_t stride) {
     if (tokens == 1) {
         multiply_one(w, first, last, x, y);
@@ -210,13 +216,12 @@ void multiply(const View& w, size_t first, size_t last, const Activation* x, siz
     }
     for (size_t tile = 0; tile < tokens; tile += kTile) {
         const size_t count = tokens - tile < kTile ? tokens - tile : kTile;
-        multiply_tile(w, first, last, x + tile * (w.side_blocks + w.blocks), count, y + tile * stride,
-                      stride);
+        multiply_tile(w, first, last, x + tile * token_bytes(w), count, y + tile * stride, stride);
     }
 }
 
 }  // namespace
 
-const Kernels kAvx2 = {"avx2", quantise, multiply, multiply_f32};
+const Kernels kAvx2 = {"avx2", quantise, quantise_side, multiply, multiply_f32};
 
 }  // namespace kaiju::runtime::kaiju1_kernels

@@ -51,36 +51,51 @@ inline __m512i sum_quads(const __m512i* w, const int8_t* a) {
     return _mm512_add_epi32(s0, s1);
 }
 
+/// Σ h a over the side-band's 24 columns: those of 4j and 4j + 2 in `even`, those between them in `odd`.
+inline __m512i sum_side_block(const __m512i* even, const __m512i* odd, const SideActivation* x) {
+    __m512i even_sum = _mm512_setzero_si512();
+    __m512i odd_sum = _mm512_setzero_si512();
+    for (size_t j = 0; j < kQuads; ++j) {
+        int32_t pairs[2];
+        std::memcpy(pairs, x->a + 4 * j, sizeof(pairs));
+        even_sum = _mm512_dpwssd_epi32(even_sum, even[j], _mm512_set1_epi32(pairs[0]));
+        odd_sum = _mm512_dpwssd_epi32(odd_sum, odd[j], _mm512_set1_epi32(pairs[1]));
+    }
+    return _mm512_add_epi32(even_sum, odd_sum);
+}
+
 /// sum * scale * factor + acc, in the order that all instruction sets keep.
 inline __m512 add_product(__m512i sum, __m512 scale, __m512 factor, __m512 acc) {
     return _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sum), scale), factor, acc);
 }
 
 /// A tile of tokens (or one): every block is unpacked once.
-void multiply_tile(const View& w, size_t first, size_t last, const Activation* x, size_t tokens, float* y,
+void multiply_tile(const View& w, size_t first, size_t last, const unsigned char* x, size_t tokens, float* y,
                    size_t stride) {
     const __m512 multipliers = _mm512_loadu_ps(w.multipliers);
     const __m512 one = _mm512_set1_ps(1);
-    const __m512i sign_bits = _mm512_set1_epi8(-128);
     __m512 side[kTile];
     __m512 bulk[kTile];
     for (size_t group = first; group < last; ++group) {
         const uint8_t* block = w.groups + group * w.group_bytes;
-        const Activation* at = x;
+        const auto* side_at = reinterpret_cast<const SideActivation*>(x);
         for (size_t t = 0; t < tokens; ++t) {
             side[t] = bulk[t] = _mm512_setzero_ps();
         }
         for (size_t b = 0; b < w.side_blocks; ++b, block += kSideBytes) {
-            __m512i h[kQuads];
-            for (size_t j = 0; j < kQuads; ++j) {  // h + 128 is unsigned; 128 Σ a is taken off again
-                h[j] = _mm512_xor_si512(_mm512_loadu_si512(block + 64 * j), sign_bits);
+            __m512i even[kQuads];
+            __m512i odd[kQuads];
+            for (size_t j = 0; j < kQuads; ++j) {
+                const __m512i h = _mm512_loadu_si512(block + 64 * j);
+                even[j] = _mm512_srai_epi16(_mm512_slli_epi16(h, 8), 8);
+                odd[j] = _mm512_srai_epi16(h, 8);
             }
-            for (size_t t = 0; t < tokens; ++t, ++at) {
-                const int32_t sum_of_a = at->minus_6_sums - at->minus_7_sums;
-                const __m512i sum = _mm512_sub_epi32(sum_quads(h, at->a), _mm512_set1_epi32(128 * sum_of_a));
-                side[t] = add_product(sum, _mm512_set1_ps(at->scale), one, side[t]);
+            for (size_t t = 0; t < tokens; ++t, ++side_at) {
+                side[t] = add_product(sum_side_block(even, odd, side_at), _mm512_set1_ps(side_at->scale), one,
+                                      side[t]);
             }
         }
+        const auto* at = reinterpret_cast<const Activation*>(side_at);
         for (size_t b = 0; b < w.blocks; ++b, block += kBlockBytes) {
             const __m512i index =
                 _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(block + 144)));
@@ -106,17 +121,16 @@ void multiply_tile(const View& w, size_t first, size_t last, const Activation* x
     }
 }
 
-void multiply(const View& w, size_t first, size_t last, const Activation* x, size_t tokens, float* y,
+void multiply(const View& w, size_t first, size_t last, const unsigned char* x, size_t tokens, float* y,
               size_t stride) {
     for (size_t tile = 0; tile < tokens; tile += kTile) {
         const size_t count = tokens - tile < kTile ? tokens - tile : kTile;
-        multiply_tile(w, first, last, x + tile * (w.side_blocks + w.blocks), count, y + tile * stride,
-                      stride);
+        multiply_tile(w, first, last, x + tile * token_bytes(w), count, y + tile * stride, stride);
     }
 }
 
 }  // namespace
 
-const Kernels kAvx512Vnni = {"avx512-vnni", quantise, multiply, multiply_f32};
+const Kernels kAvx512Vnni = {"avx512-vnni", quantise, quantise_side, multiply, multiply_f32};
 
 }  // namespace kaiju::runtime::kaiju1_kernels

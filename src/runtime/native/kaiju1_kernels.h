@@ -44,6 +44,15 @@ struct Activation {
 };
 static_assert(sizeof(Activation) == 36);
 
+/// 24 activations of side-band columns, rounded to `scale` times an integer of 16 bits. The most important
+/// columns are those with the largest activations, some of them a hundred times their neighbours', which 8
+/// bits at one scale would round away; and there are few of them.
+struct SideActivation {
+    int16_t a[kCols];  // NOLINT(modernize-avoid-c-arrays): a plain layout; of columns 4j, 4j+2, 4j+1, 4j+3
+    float scale;
+};
+static_assert(sizeof(SideActivation) == 52);
+
 /// A packed matrix.
 struct View {
     size_t rows;
@@ -62,13 +71,28 @@ struct View {
 /// block token by token. multiply* write rows 16 first .. 16 last (those there are) of every token.
 struct Kernels {
     const char* name;
-    void (*quantise)(const float* x, Activation* out);  ///< of 24 values; not finite: scale NaN
-    void (*multiply)(const View& w, size_t first, size_t last, const Activation* x, size_t tokens, float* y,
-                     size_t stride);
-    /// The same with f32 activations, 24 values in the place of an Activation.
+    /// Rounds 24 values, those of a side-band's block finer. Where one is not finite the scale is NaN.
+    void (*quantise)(const float* x, Activation* out);
+    void (*quantise_side)(const float* x, SideActivation* out);
+    /// `x`: SideActivations, then Activations.
+    void (*multiply)(const View& w, size_t first, size_t last, const unsigned char* x, size_t tokens,
+                     float* y, size_t stride);
+    /// The same with f32 activations, 24 values in the place of either.
     void (*multiply_f32)(const View& w, size_t first, size_t last, const float* x, size_t tokens, float* y,
                          size_t stride);
 };
+
+/// Bytes of one token's activations.
+constexpr size_t token_bytes(const View& w) {
+    return w.side_blocks * sizeof(SideActivation) + w.blocks * sizeof(Activation);
+}
+
+/// Where the activation of a side-band column lies among the 24: pairs that one instruction multiplies are
+/// neighbours.
+constexpr size_t side_position(size_t column) {
+    const size_t in_quad = column % 4;
+    return column - in_quad + (in_quad == 1 ? 2 : in_quad == 2 ? 1 : in_quad);
+}
 
 extern const Kernels kScalar;
 extern const Kernels kAvx2;        ///< AVX2, FMA; only where the build is for x86-64

@@ -206,12 +206,10 @@ size_t Kaiju1Matrix::bytes() const {
     return groups_.size() + scales_.size() * sizeof(float) + columns_.size() * sizeof(uint32_t);
 }
 
-size_t Kaiju1Matrix::unit_bytes() const {
-    return activations_ == Activations::int8 ? sizeof(kernels::Activation) : kernels::kCols * sizeof(float);
-}
-
 size_t Kaiju1Matrix::prepared_bytes(size_t tokens) const {
-    return tokens * (view_.side_blocks + view_.blocks) * unit_bytes();
+    return tokens * (activations_ == Activations::int8
+                         ? kernels::token_bytes(view_)
+                         : (view_.side_blocks + view_.blocks) * kernels::kCols * sizeof(float));
 }
 
 bool Kaiju1Matrix::shares_preparation(const PackedMatrix& other) const {
@@ -225,22 +223,29 @@ void Kaiju1Matrix::prepare(const float* x, size_t stride, size_t tokens, std::by
     const size_t units = blocks * tokens;
     const size_t begin = units * static_cast<size_t>(ith) / static_cast<size_t>(nth);
     const size_t end = units * (static_cast<size_t>(ith) + 1) / static_cast<size_t>(nth);
-    // Unit u lies at u in the output: tile by tile, in a tile block by block, in a block token by token.
+    // Units lie tile by tile, in a tile block by block, in a block token by token.
     for (size_t unit = begin; unit < end; ++unit) {
         const size_t tile = unit / (kernels::kTile * blocks) * kernels::kTile;
-        const size_t in_tile = unit - tile * blocks;
         const size_t count = std::min(kernels::kTile, tokens - tile);
+        const size_t in_tile = unit - tile * blocks;
+        const size_t block = in_tile / count;
         const float* const row = x + (tile + in_tile % count) * stride;
-        const uint32_t* const columns = columns_.data() + in_tile / count * kernels::kCols;
+        const uint32_t* const columns = columns_.data() + block * kernels::kCols;
         std::array<float, kernels::kCols> values;
         for (size_t i = 0; i < kernels::kCols; ++i) {
             values[i] = columns[i] < cols_ ? row[columns[i]] : 0.0F;
         }
-        std::byte* const at = out + unit * unit_bytes();
-        if (activations_ == Activations::int8) {
-            kernels_->quantise(values.data(), reinterpret_cast<kernels::Activation*>(at));
+        const size_t in_side = std::min(in_tile, view_.side_blocks * count);
+        std::byte* const tile_at = out + prepared_bytes(tile);
+        if (activations_ == Activations::f32) {
+            std::memcpy(tile_at + in_tile * sizeof(values), values.data(), sizeof(values));
+        } else if (block < view_.side_blocks) {
+            kernels_->quantise_side(values.data(),
+                                    reinterpret_cast<kernels::SideActivation*>(tile_at) + in_tile);
         } else {
-            std::memcpy(at, values.data(), sizeof(values));
+            auto* const bulk =
+                reinterpret_cast<kernels::Activation*>(tile_at + in_side * sizeof(kernels::SideActivation));
+            kernels_->quantise(values.data(), bulk + (in_tile - in_side));
         }
     }
 }
@@ -251,8 +256,8 @@ void Kaiju1Matrix::multiply(const std::byte* prepared, size_t tokens, float* y, 
     const size_t first = groups * static_cast<size_t>(ith) / static_cast<size_t>(nth);
     const size_t last = groups * (static_cast<size_t>(ith) + 1) / static_cast<size_t>(nth);
     if (activations_ == Activations::int8) {
-        kernels_->multiply(view_, first, last, reinterpret_cast<const kernels::Activation*>(prepared), tokens,
-                           y, stride);
+        kernels_->multiply(view_, first, last, reinterpret_cast<const unsigned char*>(prepared), tokens, y,
+                           stride);
     } else {
         kernels_->multiply_f32(view_, first, last, reinterpret_cast<const float*>(prepared), tokens, y,
                                stride);

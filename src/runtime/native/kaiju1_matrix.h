@@ -34,8 +34,6 @@ class Kaiju1Matrix final : public PackedMatrix {
                   int nth) const override;
 
   private:
-    [[nodiscard]] size_t unit_bytes() const;  ///< of 24 prepared activations
-
     const kaiju1_kernels::Kernels* kernels_;
     Activations activations_;
     size_t cols_ = 0;

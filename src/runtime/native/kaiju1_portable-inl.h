@@ -14,7 +14,13 @@ inline float round_to_integer(float x) {
     return x + kMagic - kMagic;
 }
 
-void quantise(const float* x, Activation* out) {
+/// How 24 values are rounded to integers of at most `limit`: x * inverse, then integer * scale.
+struct Rounding {
+    float inverse;
+    float scale;
+};
+
+Rounding rounding_of(const float* x, float limit) {
     float largest = 0;
     float sum = 0;  // finds what is not finite: a maximum would step over NaN
     for (size_t i = 0; i < kCols; ++i) {
@@ -22,18 +28,35 @@ void quantise(const float* x, Activation* out) {
         largest = size > largest ? size : largest;
         sum += size;
     }
-    const float inverse = largest > 0 ? 127.0F / largest : 0.0F;
-    int32_t total = 0;
+    const float inverse = largest > 0 ? limit / largest : 0.0F;
     // The reciprocal of a very small number overflows: such a block is zero.
     const bool usable = sum - sum == 0 && inverse - inverse == 0;
+    return usable ? Rounding{inverse, largest / limit} : Rounding{0, sum - sum};
+}
+
+int32_t round_value(float x, const Rounding& rounding) {
+    return rounding.inverse == 0 ? 0 : static_cast<int32_t>(round_to_integer(x * rounding.inverse));
+}
+
+void quantise(const float* x, Activation* out) {
+    const Rounding rounding = rounding_of(x, 127);
+    int32_t total = 0;
     for (size_t i = 0; i < kCols; ++i) {
-        const auto a = static_cast<int32_t>(usable ? round_to_integer(x[i] * inverse) : 0.0F);
+        const int32_t a = round_value(x[i], rounding);
         out->a[i] = static_cast<int8_t>(a);
         total += a;
     }
-    out->scale = usable ? largest / 127.0F : sum - sum;
+    out->scale = rounding.scale;
     out->minus_7_sums = -7 * total;
     out->minus_6_sums = -6 * total;
+}
+
+void quantise_side(const float* x, SideActivation* out) {
+    const Rounding rounding = rounding_of(x, 32767);
+    for (size_t i = 0; i < kCols; ++i) {
+        out->a[side_position(i)] = static_cast<int16_t>(round_value(x[i], rounding));
+    }
+    out->scale = rounding.scale;
 }
 
 /// The 24 x 16 integers C of a block, as f32, column by column.

@@ -16,12 +16,13 @@ void decode_to_bytes(Decode decode, const uint8_t* block, int8_t* out) {
 }
 
 /// acc[r] = fma(scale Σ_c C[c][r] a[c], factor[r], acc[r]) for each token; the sum is exact.
-void accumulate_integers(const int8_t* weights, const float* factor, const Activation* x, size_t tokens,
-                         float* acc) {
+template <typename Input, typename Position>
+void accumulate_integers(const int8_t* weights, const float* factor, const Input* x, size_t tokens,
+                         Position position, float* acc) {
     for (size_t t = 0; t < tokens; ++t) {
         int32_t sum[kRows] = {};
         for (size_t column = 0; column < kCols; ++column) {
-            const int32_t a = x[t].a[column];
+            const int32_t a = x[t].a[position(column)];
             for (size_t row = 0; row < kRows; ++row) {
                 sum[row] += weights[column * kRows + row] * a;
             }
@@ -33,48 +34,52 @@ void accumulate_integers(const int8_t* weights, const float* factor, const Activ
     }
 }
 
-void multiply(const View& w, size_t first, size_t last, const Activation* x, size_t tokens, float* y,
-              size_t stride) {
-    const size_t all_blocks = w.side_blocks + w.blocks;
+void multiply_tile(const View& w, size_t group, const unsigned char* x, size_t tokens, float* y,
+                   size_t stride) {
     int8_t weights[kCols * kRows];
-    float side[kTile * kRows];
-    float bulk[kTile * kRows];
+    float side[kTile * kRows] = {};
+    float bulk[kTile * kRows] = {};
     float factor[kRows];
+    for (float& one : factor) {
+        one = 1;
+    }
+    const uint8_t* block = w.groups + group * w.group_bytes;
+    const auto* side_x = reinterpret_cast<const SideActivation*>(x);
+    for (size_t b = 0; b < w.side_blocks; ++b, block += kSideBytes, side_x += tokens) {
+        decode_to_bytes(decode_side_block, block, weights);
+        accumulate_integers(weights, factor, side_x, tokens, side_position, side);
+    }
+    const auto* bulk_x = reinterpret_cast<const Activation*>(side_x);
+    for (size_t b = 0; b < w.blocks; ++b, block += kBlockBytes, bulk_x += tokens) {
+        decode_to_bytes(decode_block, block, weights);
+        for (size_t row = 0; row < kRows; ++row) {
+            factor[row] = w.multipliers[block[144 + row] & 15];
+        }
+        accumulate_integers(
+            weights, factor, bulk_x, tokens, [](size_t column) { return column; }, bulk);
+    }
+    const float* scales = w.scales + 2 * kRows * group;
+    const size_t rows = w.rows - kRows * group < kRows ? w.rows - kRows * group : kRows;
+    for (size_t t = 0; t < tokens; ++t) {
+        for (size_t row = 0; row < rows; ++row) {
+            y[t * stride + kRows * group + row] =
+                std::fma(bulk[kRows * t + row], scales[row], side[kRows * t + row] * scales[kRows + row]);
+        }
+    }
+}
+
+void multiply(const View& w, size_t first, size_t last, const unsigned char* x, size_t tokens, float* y,
+              size_t stride) {
     for (size_t tile = 0; tile < tokens; tile += kTile) {
         const size_t count = tokens - tile < kTile ? tokens - tile : kTile;
         for (size_t group = first; group < last; ++group) {
-            const uint8_t* block = w.groups + group * w.group_bytes;
-            const Activation* at = x + tile * all_blocks;
-            std::memset(side, 0, sizeof(side));
-            std::memset(bulk, 0, sizeof(bulk));
-            for (float& one : factor) {
-                one = 1;
-            }
-            for (size_t b = 0; b < w.side_blocks; ++b, block += kSideBytes, at += count) {
-                decode_to_bytes(decode_side_block, block, weights);
-                accumulate_integers(weights, factor, at, count, side);
-            }
-            for (size_t b = 0; b < w.blocks; ++b, block += kBlockBytes, at += count) {
-                decode_to_bytes(decode_block, block, weights);
-                for (size_t row = 0; row < kRows; ++row) {
-                    factor[row] = w.multipliers[block[144 + row] & 15];
-                }
-                accumulate_integers(weights, factor, at, count, bulk);
-            }
-            const float* scales = w.scales + 2 * kRows * group;
-            const size_t rows = w.rows - kRows * group < kRows ? w.rows - kRows * group : kRows;
-            for (size_t t = 0; t < count; ++t) {
-                for (size_t row = 0; row < rows; ++row) {
-                    y[(tile + t) * stride + kRows * group + row] = std::fma(
-                        bulk[kRows * t + row], scales[row], side[kRows * t + row] * scales[kRows + row]);
-                }
-            }
+            multiply_tile(w, group, x + tile * token_bytes(w), count, y + tile * stride, stride);
         }
     }
 }
 
 }  // namespace
 
-const Kernels kScalar = {"scalar", quantise, multiply, multiply_f32};
+const Kernels kScalar = {"scalar", quantise, quantise_side, multiply, multiply_f32};
 
 }  // namespace kaiju::runtime::kaiju1_kernels

@@ -11,7 +11,7 @@ namespace kaiju::runtime {
 
 /// What a packed matrix multiplies with.
 enum class Activations {
-    int8,  ///< inputs rounded to 8-bit integers, a scale per 24 of them
+    int8,  ///< inputs rounded to 8-bit integers, a scale per 24 of them (those of the side-band to 16 bits)
     f32,   ///< inputs as they are: slower, without the error of that rounding
 };
 
