@@ -23,15 +23,17 @@ int run(Session& session, const Options& options) {
     bench.threads = options.engine.threads;
     const auto timings = runtime::bench_model(*engine, bench, session.monitor());
     nlohmann::json results = nlohmann::json::array();
-    std::string table = fmt::format("{:<10} {:<8} {:>8} {:>18}\n", "test", "engine", "threads", "tokens/s");
+    std::string table =
+        fmt::format("{:<10} {:<8} {:>8} {:>18} {:>8}\n", "test", "engine", "threads", "tokens/s", "best");
     for (const auto& row : timings) {
         results.push_back({{"test", row.test},
                            {"tokens_per_second", row.tokens_per_second},
                            {"deviation", row.deviation},
+                           {"best", row.best},
                            {"threads", bench.threads},
                            {"engine", engine->name()}});
-        table += fmt::format("{:<10} {:<8} {:>8} {:>10.2f} ± {:.2f}\n", row.test, engine->name(),
-                             bench.threads, row.tokens_per_second, row.deviation);
+        table += fmt::format("{:<10} {:<8} {:>8} {:>10.2f} ± {:<5.2f} {:>8.2f}\n", row.test, engine->name(),
+                             bench.threads, row.tokens_per_second, row.deviation, row.best);
     }
     if (session.json()) {
         session.print(nlohmann::json{{"results", results}});
