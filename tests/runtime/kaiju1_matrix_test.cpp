@@ -118,7 +118,8 @@ TEST_P(Kaiju1MatrixTest, Int8ProductIsWithinTheRoundingOfTheInput) {
 }
 
 TEST_P(Kaiju1MatrixTest, IntegersAreMultipliedExactly) {
-    // Inputs that are integers up to 127 with 127 in every block are their own rounding; scales of one.
+    // Inputs that are integers up to the largest that is rounded to, which is in every block, are their own
+    // rounding: 127 for the bulk, 32767 for the side-band.
     const auto made = random_kaiju1(5, 20, 48, 3, 1);
     const codec::kaiju1::TensorView view(made.payload);
     const Kaiju1Matrix matrix(made.payload, Activations::int8, 1, *GetParam());
@@ -127,9 +128,10 @@ TEST_P(Kaiju1MatrixTest, IntegersAreMultipliedExactly) {
     std::vector<float> x(kTokens * made.layout.cols);
     for (size_t t = 0; t < kTokens; ++t) {
         for (size_t i = 0; i < made.layout.cols; ++i) {
+            const int limit = i < 48 ? 32767 : 127;
             // Prepared position i is column columns()[i].
-            x[t * made.layout.cols + view.columns()[i]] =
-                i % 24 == 0 ? -127.0F : static_cast<float>(random() % 255) - 127;
+            x[t * made.layout.cols + view.columns()[i]] = static_cast<float>(
+                i % 24 == 0 ? -limit : static_cast<int>(random() % (2 * limit + 1)) - limit);
         }
     }
     const Exact exact = multiply_exactly(view, x, kTokens);
