@@ -37,7 +37,7 @@ class KaijuTest(unittest.TestCase):
     def kaiju(self, *arguments, code=0, stdin=None, **environment):
         """Runs the program in the folder, expects its exit code, returns the finished process with its text."""
         done = subprocess.run([KAIJU, *map(str, arguments)], cwd=self.folder, input=stdin, capture_output=True,
-                              text=True, env={**os.environ, **environment}, timeout=300)
+                              text=True, errors="replace", env={**os.environ, **environment}, timeout=300)
         self.assertEqual(done.returncode, code, f"kaiju {' '.join(map(str, arguments))}\n{done.stdout}{done.stderr}")
         return done
 
