@@ -26,7 +26,7 @@ class Pipeline(KaijuTest):
         measured = {}
         for name in ("model.knot", "exported.gguf"):
             measured[name] = self.answer("ppl", "--model", name, "--text", "evaluation.txt", "--ctx", 128, "--chunks", 4,
-                                         "--reference", "model.gguf")
+                                         "--reference", "model.gguf", "--engine", "llama")
         knot, exported = measured["model.knot"], measured["exported.gguf"]
         for key in ("ppl", "ppl_error", "tokens", "mean_kl", "median_kl", "p99_kl", "same_top", "ppl_ratio",
                     "linear_bits", "file_bits"):
