@@ -46,6 +46,7 @@ Model load_model(const Family& family, const format::KeyValues& key_values, Weig
     if (model.head == nullptr) {
         model.head = model.embedding;
     }
+    model.head_bias = weights.find_vector("output.bias", model.vocabulary);
     for (uint32_t i = 0; i < shape.layers; ++i) {
         const std::string prefix = fmt::format("blk.{}.", i);
         Layer& layer = model.layers.emplace_back();
