@@ -235,8 +235,12 @@ void add_encode_tensor(CLI::App& app, Session& session) {
                                    "Take it from a .npy, or from raw little-endian f32 values")
                       ->type_name("FILE")
                       ->excludes(model);
-    command->add_option("--rows", options->rows, "Rows of raw values")->needs(input);
-    command->add_option("--cols", options->cols, "Columns of raw values")->needs(input);
+    command->add_option("--rows", options->rows, "Rows of raw values")
+        ->needs(input)
+        ->check(CLI::PositiveNumber);
+    command->add_option("--cols", options->cols, "Columns of raw values")
+        ->needs(input)
+        ->check(CLI::PositiveNumber);
     command->add_option("--name", options->name, "Name of the entry made from --input")
         ->needs(input)
         ->capture_default_str();

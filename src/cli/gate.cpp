@@ -101,6 +101,7 @@ int run_gate(Session& session, const RunArguments& arguments) {
     std::string text;
     if (!arguments.text.empty()) {
         text = read_text(arguments.text);
+        options.perplexity.text_name = arguments.text;
         options.text = text;
     }
     const eval::GateResult result =
@@ -164,7 +165,8 @@ void add_run(CLI::App& group, Session& session) {
     command->add_option("--kl-max", arguments->gate.kl_max, "Fail above this mean divergence, in nats");
     command->add_option("--ctx", arguments->gate.perplexity.ctx, "Tokens of a chunk")->capture_default_str();
     command->add_option("--chunks", arguments->gate.perplexity.chunks, "Measure the first N chunks only")
-        ->type_name("N");
+        ->type_name("N")
+        ->check(CLI::PositiveNumber);
     command->add_option("--argmax", arguments->argmax, "Whether another argmax than expected fails")
         ->check(CLI::IsMember({"require", "report"}))
         ->capture_default_str();

@@ -42,8 +42,9 @@ std::vector<runtime::Token> parse_tokens(std::string_view text) {
 int run(Session& session, const Options& options) {
     const std::vector<runtime::Token> tokens = parse_tokens(options.tokens);
     const auto engine = load_engine(options.model, options.engine, session.monitor());
-    const std::vector<float> logits =
-        runtime::last_logits(*engine, tokens, options.engine.threads, &session.monitor());
+    const std::vector<float> logits = within(options.model, [&] {
+        return runtime::last_logits(*engine, tokens, options.engine.threads, &session.monitor());
+    });
     const std::vector<int32_t> order = eval::top_tokens(logits, options.top);
     if (session.json()) {
         nlohmann::json top = nlohmann::json::array();

@@ -6,7 +6,6 @@
 #include <exception>
 #include <vector>
 
-#include "base/checksum.h"
 #include "base/parallel.h"
 #include "codec/tensor_decoder.h"
 #include "format/key_values.h"
@@ -19,15 +18,6 @@ using format::KnotFile;
 using format::TensorInfo;
 
 namespace {
-
-void check_checksum(const KnotFile& knot, const KnotEntry& entry) {
-    const uint64_t actual = xxh3(knot.entry_payload(entry));
-    if (actual != entry.xxh3) {
-        throw Error(ErrorCode::bad_input,
-                    fmt::format("checksum of the payload is {}, the table of contents says {}", hex16(actual),
-                                hex16(entry.xxh3)));
-    }
-}
 
 void check_key_values(const format::ModelFile& model) {
     within(format::kKeyValuesName, [&] {
@@ -46,9 +36,10 @@ void check_tensor(const format::ModelFile& model, size_t index, const KnotFile* 
     const TensorInfo& info = model.tensors()[index];
     within(fmt::format("tensor {}", info.name), [&] {
         if (knot != nullptr) {
-            check_checksum(*knot, *entry);
+            knot->check_payload(*entry);
         }
-        make_tensor_decoder(info, model.payload(index))->check();
+        make_tensor_decoder(info, knot != nullptr ? knot->entry_payload(*entry) : model.payload(index))
+            ->check();
     });
     model.release(index);
 }
@@ -73,9 +64,7 @@ VerifyReport verify(const format::ModelFile& model, int threads, Monitor& monito
         if (knot != nullptr) {
             size_t next = 0;
             for (const KnotEntry& entry : knot->entries()) {
-                if (entry.info.type == format::kKeyValuesType) {
-                    within(format::kKeyValuesName, [&] { check_checksum(*knot, entry); });
-                } else {
+                if (entry.info.type != format::kKeyValuesType) {  // that was checked when the file was opened
                     entries[next++] = &entry;
                 }
             }

@@ -44,7 +44,8 @@ Importance collect_importance(const runtime::Engine& model, std::string_view tex
                                 model.architecture()));
     }
     const ChunkPlan plan = plan_chunks(options.ctx);
-    const std::vector<runtime::Token> tokens = tokenize_text(model, text, options.ctx);
+    const std::vector<runtime::Token> tokens =
+        within(options.text_name, [&] { return tokenize_text(model, text, options.ctx); });
     const size_t available = tokens.size() / options.ctx;
     const size_t chunks = options.chunks ? std::min<size_t>(*options.chunks, available) : available;
     if (chunks == 0) {

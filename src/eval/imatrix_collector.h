@@ -38,8 +38,9 @@ class ImportanceCollector final : public runtime::ActivationTap {
 
 struct ImportanceOptions {
     uint32_t ctx = 512;
-    std::optional<uint64_t> chunks{};  ///< at most this many; nothing: all of the text
-    int threads = 0;                   ///< 0: all processors of this process
+    std::optional<uint64_t> chunks{};    ///< at most this many; nothing: all of the text
+    int threads = 0;                     ///< 0: all processors of this process
+    std::string text_name = "the text";  ///< what messages call it
 };
 
 struct Importance {

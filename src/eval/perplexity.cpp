@@ -154,7 +154,8 @@ std::vector<Perplexity> measure_perplexities(std::span<const runtime::Engine* co
     const int threads = options.threads > 0 ? options.threads : default_threads();
     const ChunkPlan plan = plan_chunks(options.ctx);
     const runtime::Engine& model = *models.front();
-    const std::vector<Token> tokens = tokenize_text(model, text, options.ctx);
+    const std::vector<Token> tokens =
+        within(options.text_name, [&] { return tokenize_text(model, text, options.ctx); });
     if (reference != nullptr) {
         require_same_tokens(model, *reference, "reference", text, options.ctx, tokens);
     }

@@ -15,8 +15,9 @@ namespace kaiju::eval {
 
 struct PerplexityOptions {
     uint32_t ctx = 512;
-    std::optional<uint64_t> chunks{};  ///< at most this many; nothing: all of the text
-    int threads = 0;                   ///< 0: all processors of this process
+    std::optional<uint64_t> chunks{};    ///< at most this many; nothing: all of the text
+    int threads = 0;                     ///< 0: all processors of this process
+    std::string text_name = "the text";  ///< what messages call it
 };
 
 /// How a model's predictions differ from a reference's, over the scored tokens. Divergences in nats, p the

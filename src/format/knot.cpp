@@ -266,13 +266,17 @@ Bytes KnotFile::entry_payload(const KnotEntry& entry) const {
     return file_.bytes().subspan(entry.offset, entry.info.nbytes);
 }
 
-void KnotFile::require_intact(const KnotEntry& entry) const {
+void KnotFile::check_payload(const KnotEntry& entry) const {
     if (const uint64_t actual = xxh3(entry_payload(entry)); actual != entry.xxh3) {
         refuse(fmt::format(
-            "{}: entry {}: checksum of the payload is {}, the table of contents says {}: the file is "
-            "damaged, fetch or make it again",
-            path().string(), entry.info.name, hex16(actual), hex16(entry.xxh3)));
+            "checksum of the payload is {}, the table of contents says {}: the file is damaged, fetch or "
+            "make it again",
+            hex16(actual), hex16(entry.xxh3)));
     }
+}
+
+void KnotFile::require_intact(const KnotEntry& entry) const {
+    within(path().string(), [&] { within("entry " + entry.info.name, [&] { check_payload(entry); }); });
 }
 
 Bytes KnotFile::payload(size_t index) const {

@@ -83,6 +83,9 @@ class KnotFile final : public ModelFile {
     [[nodiscard]] std::span<const KnotEntry> entries() const { return table_.entries; }
     /// Unchecked, for whoever checks it (codec::verify).
     [[nodiscard]] Bytes entry_payload(const KnotEntry& entry) const;
+    /// Throws bad_input unless the payload has the checksum that the table says; names neither file nor
+    /// entry.
+    void check_payload(const KnotEntry& entry) const;
     void release(const KnotEntry& entry) const { file_.release(entry_payload(entry)); }
     /// The metadata, a JSON object as text.
     [[nodiscard]] const std::string& metadata() const { return table_.metadata; }
