@@ -24,7 +24,19 @@ struct Options {
     std::vector<std::string> tensor_types;  ///< REGEX=TYPE, as given
     V3Flags v3;
     bool dry_run = false;
+    double clamp_limit = 1.5;
 };
+
+/// Names of the tensors that v3 clamps more than `limit` times as often as v1 does.
+std::vector<std::string> clamped_too_often(const codec::EncodeReport& report, double limit) {
+    std::vector<std::string> names;
+    for (const auto& tensor : report.tensors) {
+        if (limit > 0 && tensor.stats.clamp_ratio() > limit) {
+            names.push_back(fmt::format("{} ({:.2f})", tensor.name, tensor.stats.clamp_ratio()));
+        }
+    }
+    return names;
+}
 
 codec::TypeRule parse_rule(const std::string& text) {
     const size_t equals = text.rfind('=');
@@ -120,10 +132,16 @@ int run(Session& session, const Options& given) {
     if (!options.telemetry.empty()) {
         write_new_file(options.telemetry, telemetry.dump(1) + "\n");
     }
+    const std::vector<std::string> too_often = clamped_too_often(report, given.clamp_limit);
+    if (!too_often.empty()) {
+        session.monitor().warn(fmt::format("the gate on clamping says no: more than {} times v1's rate in {}",
+                                           given.clamp_limit, fmt::join(too_often, ", ")));
+    }
     if (session.json()) {
         json answer = telemetry.at("totals");
         answer["out"] = options.out.string();
         answer["resumed"] = report.resumed;
+        answer["clamped_too_often"] = too_often;
         session.print(answer);
     } else {
         const json& totals = telemetry.at("totals");
@@ -134,7 +152,7 @@ int run(Session& session, const Options& given) {
                         static_cast<double>(report.file_bytes) / 1e6, report.linear_bits, report.file_bits,
                         totals.at("relative_excess").get<double>(), report.seconds));
     }
-    return 0;
+    return too_often.empty() ? 0 : 1;
 }
 
 }  // namespace
@@ -185,6 +203,11 @@ void add_encode(CLI::App& app, Session& session) {
         ->type_name("REGEX=TYPE");
     command->add_option("--telemetry", encode.telemetry, "Write what every tensor cost to this .json file")
         ->type_name("FILE");
+    command
+        ->add_option("--clamp-limit", options->clamp_limit,
+                     "v3: exit with 1 where a tensor's clamp rate is above this times v1's (0: no gate)")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
     command->add_flag("--dry-run", options->dry_run, "Check everything, print the plan and write nothing");
     command->add_flag("--resume", encode.resume, "Continue an encode that was cut short");
     add_threads(*command, encode.threads);

@@ -27,6 +27,10 @@ json to_json(const TensorReport& report) {
             {"blocks", report.stats.blocks},
             {"clamped_blocks", report.stats.clamped_blocks},
             {"clamped_trits", report.stats.clamped_trits},
+            {"legacy_full_excess", report.stats.legacy_full_excess},
+            {"legacy_full_energy", report.stats.legacy_full_energy},
+            {"legacy_blocks", report.stats.legacy_blocks},
+            {"legacy_clamped_blocks", report.stats.legacy_clamped_blocks},
             {"multipliers", report.stats.multipliers}};
 }
 
@@ -45,6 +49,10 @@ TensorReport report_from(const json& line) {
     report.stats.blocks = line.at("blocks");
     report.stats.clamped_blocks = line.at("clamped_blocks");
     report.stats.clamped_trits = line.at("clamped_trits");
+    report.stats.legacy_full_excess = line.at("legacy_full_excess");
+    report.stats.legacy_full_energy = line.at("legacy_full_energy");
+    report.stats.legacy_blocks = line.at("legacy_blocks");
+    report.stats.legacy_clamped_blocks = line.at("legacy_clamped_blocks");
     report.stats.multipliers = line.at("multipliers");
     return report;
 }

@@ -204,7 +204,17 @@ class Job {
         const auto weights =
             make_tensor_decoder(plan_.model->tensors()[entry.source], plan_.model->payload(entry.source));
         const auto encoder = make_row_encoder(plan_, entry, *weights, search_);
-        return encode_tensor(*weights, *encoder, plan_.options.threads, monitor_, stats);
+        auto payload = encode_tensor(*weights, *encoder, plan_.options.threads, monitor_, stats);
+        if (const auto* v3 = dynamic_cast<const EncoderV3*>(encoder.get())) {
+            add_legacy_sample(*weights, *v3, stats);
+            if (v3->used_damp() > plan_.options.v3.damp) {
+                monitor_.warn(
+                    fmt::format("the covariance of {} was not positive definite: damped with {:g} of its "
+                                "mean diagonal",
+                                entry.tap, v3->used_damp()));
+            }
+        }
+        return payload;
     }
 
     std::vector<std::byte> quantise(const PlanEntry& entry) const {
@@ -343,6 +353,10 @@ json telemetry_json(const EncodePlan& plan, const EncodeReport& report) {
         if (stats.full_energy > 0) {
             row["full_excess"] = stats.full_excess;
             row["relative_full_excess"] = stats.full_excess / stats.full_energy;
+            row["legacy_relative_full_excess"] = stats.legacy_full_excess / stats.legacy_full_energy;
+            row["legacy_clamp_rate"] = static_cast<double>(stats.legacy_clamped_blocks) /
+                                       std::max<double>(1, static_cast<double>(stats.legacy_blocks));
+            row["clamp_ratio"] = stats.clamp_ratio();
         }
         return row;
     };

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/error.h"
+#include "codec/encoder_v1.h"
 #include "lattice/golay.h"
 
 namespace kaiju::codec {
@@ -431,6 +433,42 @@ void EncoderV3::refit(Group& group) const {
     for (size_t i = n_hi * kLanes; i < cols * kLanes; ++i) {
         group.e[i] = group.row_scale[i % kLanes] * v[i] - group.w[i];
     }
+}
+
+void EncoderV3::add_legacy(const float* weights, size_t count, EncodeStats& stats) const {
+    kaiju1::Layout sample = layout();
+    sample.rows = static_cast<uint32_t>(count);
+    sample.perm_kind = 0;
+    const lattice::CodebookSearch search(lattice::Parity::kept);
+    const EncoderV1 legacy(sample, importance(), search);
+    std::vector<std::byte> payload = legacy.head();
+    const size_t rows_at = payload.size();
+    payload.resize(sample.payload_bytes());
+    std::vector<EncodeStats> row_stats(count);
+    legacy.encode_rows(weights, count, payload.data() + rows_at, row_stats.data());
+    const size_t cols = layout().cols;
+    std::vector<float> decoded(count * cols);
+    kaiju1::TensorView{Bytes(payload)}.decode_rows(0, count, decoded.data());
+
+    std::vector<float> e(cols * kLanes, 0.0F);
+    std::vector<float> w(cols * kLanes, 0.0F);
+    std::vector<float> product(cols * kLanes);
+    for (size_t r = 0; r < count; ++r) {
+        for (size_t i = 0; i < cols; ++i) {
+            w[i * kLanes + r] = weights[r * cols + columns()[i]];
+            e[i * kLanes + r] = decoded[r * cols + columns()[i]] - w[i * kLanes + r];
+        }
+        stats.legacy_blocks += row_stats[r].blocks;
+        stats.legacy_clamped_blocks += row_stats[r].clamped_blocks;
+    }
+    Lanes sums;
+    const auto add = [&](const std::vector<float>& x, double& total) {
+        covariance_->times(x.data(), product.data());
+        lanes_.dot(x.data(), product.data(), cols, sums.data());
+        total += std::accumulate(sums.begin(), sums.end(), 0.0);
+    };
+    add(e, stats.legacy_full_excess);
+    add(w, stats.legacy_full_energy);
 }
 
 void EncoderV3::write(const float* weights, size_t count, const Group& group, std::byte* records,

@@ -54,6 +54,9 @@ class EncoderV3 final : public RowEncoder {
     /// full covariance.
     [[nodiscard]] static uint64_t shared_bytes(const kaiju1::Layout& layout, uint64_t rank);
 
+    /// Adds what v1 makes of `count` rows (at most 16) to the sample that stats compares v3 with.
+    void add_legacy(const float* weights, size_t count, EncodeStats& stats) const;
+
     /// Damping that the factorisation took; more than the options' where the covariance was not positive
     /// definite.
     [[nodiscard]] double used_damp() const { return used_damp_; }

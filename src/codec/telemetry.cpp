@@ -13,7 +13,19 @@ EncodeStats& EncodeStats::operator+=(const EncodeStats& other) {
     for (size_t i = 0; i < multipliers.size(); ++i) {
         multipliers[i] += other.multipliers[i];
     }
+    legacy_full_excess += other.legacy_full_excess;
+    legacy_full_energy += other.legacy_full_energy;
+    legacy_blocks += other.legacy_blocks;
+    legacy_clamped_blocks += other.legacy_clamped_blocks;
     return *this;
+}
+
+double EncodeStats::clamp_ratio() const {
+    if (blocks == 0 || legacy_clamped_blocks == 0) {
+        return 0;
+    }
+    return static_cast<double>(clamped_blocks) / static_cast<double>(blocks) *
+           (static_cast<double>(legacy_blocks) / static_cast<double>(legacy_clamped_blocks));
 }
 
 }  // namespace kaiju::codec

@@ -1,5 +1,7 @@
 #include "codec/tensor_encoder.h"
 
+#include <algorithm>
+
 #include "base/parallel.h"
 #include "codec/encoder_v1.h"
 
@@ -29,6 +31,18 @@ std::vector<double> column_energy(const TensorDecoder& weights, uint64_t rows, u
         }
     }
     return energy;
+}
+
+void add_legacy_sample(const TensorDecoder& weights, const EncoderV3& encoder, EncodeStats& stats) {
+    constexpr uint64_t kPieces = 8;
+    const auto& layout = encoder.layout();
+    const uint64_t piece = std::min<uint64_t>(stats::kLanes, layout.rows);
+    const uint64_t pieces = std::min(kPieces, layout.rows / piece);
+    std::vector<float> rows(piece * layout.cols);
+    for (uint64_t n = 0; n < pieces; ++n) {
+        weights.decode_rows(n * (layout.rows / pieces), piece, rows.data());
+        encoder.add_legacy(rows.data(), piece, stats);
+    }
 }
 
 EncoderV3::MakeCovariance covariance_of(const format::SketchEntry& entry) {
