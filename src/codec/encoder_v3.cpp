@@ -33,6 +33,21 @@ float* flat(BlockLanes& block) {
 
 /// Distance from the step that is tried first, in multipliers, of the n-th that is tried: 0, 1, -1, 2, -2,
 /// ...
+/// The integers of 16 code words, a lane each.
+void decode(const std::array<CodebookWord, kLanes>& words, BlockLanes& value) {
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+        const CodebookWord& word = words[lane];
+        const uint32_t golay = lattice::kGolay[word.word];
+        const int sign = word.flip ? -1 : 1;
+        for (size_t i = 0; i < kBlock; ++i) {
+            value[i][lane] =
+                static_cast<float>(sign * (word.m + 2 * static_cast<int>(golay >> i & 1) + 4 * word.z[i]));
+        }
+    }
+}
+
+/// Distance from the step that is tried first, in multipliers, of the n-th that is tried: 0, 1, -1, 2, -2,
+/// ...
 int offset_of(int n) {
     return (n & 1) != 0 ? (n + 1) / 2 : -n / 2;
 }
@@ -65,6 +80,16 @@ struct EncoderV3::Aim {
     bool keep_if_better;  ///< the code words that are there already are candidates too
 };
 
+/// A code word for one block of 16 rows, and what it costs.
+struct EncoderV3::Candidate {
+    std::array<uint8_t, kLanes> q;
+    std::array<CodebookWord, kLanes> words;
+    BlockLanes value;     ///< the integers C
+    BlockLanes error;     ///< decoded less target
+    BlockLanes gradient;  ///< metric times error
+    Lanes excess;         ///< error times gradient
+};
+
 /// 16 rows under way, all arrays in coded order.
 struct EncoderV3::Group {
     size_t rows = 0;
@@ -80,16 +105,10 @@ struct EncoderV3::Group {
     Lanes hi_scale{};
 
     // Scratch of search_block.
-    std::vector<float> points;        ///< candidates x 16 x 24
-    std::vector<CodebookWord> found;  ///< candidates x 16
-    BlockLanes error;                 ///< of the candidate at hand: decoded less target
-    BlockLanes gradient;              ///< metric times error
-    BlockLanes best_value;
-    BlockLanes best_error;
-    BlockLanes best_gradient;
-    Lanes best{};
-    std::array<uint8_t, kLanes> best_q{};
-    std::array<CodebookWord, kLanes> best_word;
+    std::vector<float> points;          ///< step_search x 16 x 24
+    std::vector<CodebookWord> found;    ///< step_search x 16
+    std::vector<Candidate> candidates;  ///< step_search + 1
+    Candidate best;
 };
 
 EncoderV3::EncoderV3(const kaiju1::Layout& layout, std::span<const float> importance,
@@ -180,6 +199,7 @@ void EncoderV3::load(const float* weights, size_t count, Group& group) const {
     group.clamped.assign(layout().n_blocks * kLanes, 0);
     group.points.resize(static_cast<size_t>(options_.step_search) * kLanes * kBlock);
     group.found.resize(static_cast<size_t>(options_.step_search) * kLanes);
+    group.candidates.resize(static_cast<size_t>(options_.step_search) + 1);
     for (size_t r = 0; r < count; ++r) {
         double power = 0;
         for (size_t i = 0; i < cols; ++i) {
@@ -235,7 +255,7 @@ void EncoderV3::first_pass(Group& group) const {
             for (size_t lane = 0; lane < kLanes; ++lane) {
                 const float from =
                     sequential_->errors_from_target() ? 0.0F : aim.target[i][lane] - w[i * kLanes + lane];
-                e[i * kLanes + lane] = group.best_error[i][lane] + from;
+                e[i * kLanes + lane] = group.best.error[i][lane] + from;
             }
         }
         sequential_->commit(block, e, group.state.data());
@@ -268,22 +288,23 @@ void EncoderV3::sweep(Group& group) const {
         aim.metric = joint_->metric(block);
         search_block(block, aim, group);
         for (size_t at = 0; at < kBlock * kLanes; ++at) {
-            e[at] = flat(group.best_error)[at] - flat(shift)[at];
+            e[at] = flat(group.best.error)[at] - flat(shift)[at];
         }
         joint_->commit(block, e, group.state.data());
     }
 }
 
 void EncoderV3::search_block(size_t block, const Aim& aim, Group& group) const {
-    std::array<std::array<uint8_t, kLanes>, kMultipliers> q;
-    std::array<Lanes, kMultipliers> step;
-    const auto candidates = static_cast<size_t>(options_.step_search);
-    for (size_t n = 0; n < candidates; ++n) {
+    const auto searched = static_cast<size_t>(options_.step_search);
+    std::span<Candidate> candidates(group.candidates.data(), searched + (aim.keep_if_better ? 1 : 0));
+    for (size_t n = 0; n < searched; ++n) {
+        Candidate& candidate = candidates[n];
         for (size_t lane = 0; lane < kLanes; ++lane) {
             const int wanted = aim.first_q[lane] + offset_of(static_cast<int>(n));
-            q[n][lane] = static_cast<uint8_t>(std::clamp(wanted, 0, static_cast<int>(kMultipliers) - 1));
-            step[n][lane] = group.row_scale[lane] * multipliers_[q[n][lane]];
-            const float inverse = step[n][lane] > 0 ? 1 / step[n][lane] : 0;
+            candidate.q[lane] =
+                static_cast<uint8_t>(std::clamp(wanted, 0, static_cast<int>(kMultipliers) - 1));
+            const float step = group.row_scale[lane] * multipliers_[candidate.q[lane]];
+            const float inverse = step > 0 ? 1 / step : 0;
             float* const point = group.points.data() + (n * kLanes + lane) * kBlock;
             for (size_t i = 0; i < kBlock; ++i) {
                 point[i] = aim.target[i][lane] * inverse;
@@ -291,68 +312,57 @@ void EncoderV3::search_block(size_t block, const Aim& aim, Group& group) const {
         }
     }
     search_.nearest(group.points, group.found);
-
-    group.best.fill(std::numeric_limits<float>::max());
-    const auto compare = [&](const BlockLanes& value, const Lanes& steps,
-                             const std::array<uint8_t, kLanes>& chosen_q, const CodebookWord* words) {
+    for (size_t n = 0; n < searched; ++n) {
+        std::copy_n(group.found.data() + n * kLanes, kLanes, candidates[n].words.data());
+        decode(candidates[n].words, candidates[n].value);
+    }
+    float* const values = group.values.data() + block * kBlock * kLanes;
+    if (aim.keep_if_better) {
+        std::copy_n(group.q.data() + block * kLanes, kLanes, candidates.back().q.data());
+        std::copy_n(group.words.data() + block * kLanes, kLanes, candidates.back().words.data());
+        std::copy_n(values, kBlock * kLanes, flat(candidates.back().value));
+    }
+    for (Candidate& candidate : candidates) {
+        Lanes step;
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+            step[lane] = group.row_scale[lane] * multipliers_[candidate.q[lane]];
+        }
         for (size_t i = 0; i < kBlock; ++i) {
             for (size_t lane = 0; lane < kLanes; ++lane) {
-                group.error[i][lane] = value[i][lane] * steps[lane] - aim.target[i][lane];
+                candidate.error[i][lane] = candidate.value[i][lane] * step[lane] - aim.target[i][lane];
             }
         }
-        std::fill_n(flat(group.gradient), kBlock * kLanes, 0.0F);
-        lanes_.multiply_add(aim.metric, kBlock, kBlock, flat(group.error), flat(group.gradient));
-        Lanes excess;
-        lanes_.dot(flat(group.error), flat(group.gradient), kBlock, excess.data());
-        for (size_t lane = 0; lane < kLanes; ++lane) {
-            if (!(excess[lane] < group.best[lane])) {
-                continue;
-            }
-            group.best[lane] = excess[lane];
-            group.best_q[lane] = chosen_q[lane];
-            group.best_word[lane] = words[lane];
-            for (size_t i = 0; i < kBlock; ++i) {
-                group.best_value[i][lane] = value[i][lane];
-                group.best_error[i][lane] = group.error[i][lane];
-                group.best_gradient[i][lane] = group.gradient[i][lane];
-            }
-        }
-    };
-    float* const values = group.values.data() + block * kBlock * kLanes;
-    BlockLanes value;
-    if (aim.keep_if_better) {
-        std::array<uint8_t, kLanes> kept_q;
-        Lanes kept_step;
-        std::copy_n(group.q.data() + block * kLanes, kLanes, kept_q.data());
-        for (size_t lane = 0; lane < kLanes; ++lane) {
-            kept_step[lane] = group.row_scale[lane] * multipliers_[kept_q[lane]];
-        }
-        std::copy_n(values, kBlock * kLanes, flat(value));
-        compare(value, kept_step, kept_q, group.words.data() + block * kLanes);
+        std::fill_n(flat(candidate.gradient), kBlock * kLanes, 0.0F);
+        lanes_.multiply_add(aim.metric, kBlock, kBlock, flat(candidate.error), flat(candidate.gradient));
+        lanes_.dot(flat(candidate.error), flat(candidate.gradient), kBlock, candidate.excess.data());
     }
-    for (size_t n = 0; n < candidates; ++n) {
-        for (size_t lane = 0; lane < kLanes; ++lane) {
-            const CodebookWord& word = group.found[n * kLanes + lane];
-            const uint32_t golay = lattice::kGolay[word.word];
-            const int sign = word.flip ? -1 : 1;
-            for (size_t i = 0; i < kBlock; ++i) {
-                const int x = word.m + 2 * static_cast<int>(golay >> i & 1) + 4 * word.z[i];
-                value[i][lane] = static_cast<float>(sign * x);
-            }
+    Candidate& best = group.best;
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+        // What is there wins ties: sweeps end.
+        const Candidate* chosen = &candidates.back();
+        for (const Candidate& candidate : candidates) {
+            chosen = candidate.excess[lane] < chosen->excess[lane] ? &candidate : chosen;
         }
-        compare(value, step[n], q[n], group.found.data() + n * kLanes);
+        best.q[lane] = chosen->q[lane];
+        best.words[lane] = chosen->words[lane];
+        for (size_t i = 0; i < kBlock; ++i) {
+            best.value[i][lane] = chosen->value[i][lane];
+            best.error[i][lane] = chosen->error[i][lane];
+            best.gradient[i][lane] = chosen->gradient[i][lane];
+        }
     }
     if (options_.codebook == lattice::Parity::free && options_.descent > 0) {
-        descend(aim.metric, aim, group);
+        descend(aim.metric, group);
     }
-    std::copy_n(flat(group.best_value), kBlock * kLanes, values);
-    std::copy_n(group.best_q.data(), kLanes, group.q.data() + block * kLanes);
-    std::copy_n(group.best_word.data(), kLanes, group.words.data() + block * kLanes);
+    std::copy_n(flat(best.value), kBlock * kLanes, values);
+    std::copy_n(best.q.data(), kLanes, group.q.data() + block * kLanes);
+    std::copy_n(best.words.data(), kLanes, group.words.data() + block * kLanes);
     for (size_t lane = 0; lane < kLanes; ++lane) {
-        const float used = group.row_scale[lane] * multipliers_[group.best_q[lane]];
+        const float step = group.row_scale[lane] * multipliers_[best.q[lane]];
+        const float inverse = step > 0 ? 1 / step : 0;
         int clamped = 0;
         for (size_t i = 0; i < kBlock; ++i) {
-            clamped += used > 0 && is_clamped(group.best_word[lane], i, aim.target[i][lane] / used) ? 1 : 0;
+            clamped += is_clamped(best.words[lane], i, aim.target[i][lane] * inverse) ? 1 : 0;
         }
         group.clamped[block * kLanes + lane] = static_cast<uint16_t>(clamped);
     }
@@ -360,43 +370,51 @@ void EncoderV3::search_block(size_t block, const Aim& aim, Group& group) const {
 
 // The nearest code word by distance is seldom the best in the metric. Any z may change by one: the move that
 // lowers the metric most is made, as often as one does.
-void EncoderV3::descend(const float* metric, const Aim& aim, Group& group) const {
-    (void)aim;
-    for (size_t lane = 0; lane < group.rows; ++lane) {
-        CodebookWord& word = group.best_word[lane];
-        const float unit = 4 * (word.flip ? -1.0F : 1.0F);
-        const float step = group.row_scale[lane] * multipliers_[group.best_q[lane]];
-        const float move = unit * step;  // of the value, for z + 1
-        for (int n = 0; n < options_.descent; ++n) {
-            float least = 0;
-            size_t which = kBlock;
-            int direction = 0;
+void EncoderV3::descend(const float* metric, Group& group) const {
+    Candidate& best = group.best;
+    Lanes move;  // of the decoded weight, for z + 1
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+        move[lane] =
+            4 * (best.words[lane].flip ? -1.0F : 1.0F) * group.row_scale[lane] * multipliers_[best.q[lane]];
+    }
+    for (int n = 0; n < options_.descent; ++n) {
+        Lanes least{};
+        std::array<int32_t, kLanes> which;
+        which.fill(-1);
+        for (size_t i = 0; i < kBlock; ++i) {
+            const float diagonal = metric[i * kBlock + i];
+            for (size_t lane = 0; lane < kLanes; ++lane) {
+                // z moves against the slope if it may.
+                const float change =
+                    move[lane] * move[lane] * diagonal - 2 * std::fabs(move[lane] * best.gradient[i][lane]);
+                const bool better = change < least[lane];
+                least[lane] = better ? change : least[lane];
+                which[lane] = better ? static_cast<int32_t>(i) : which[lane];
+            }
+        }
+        bool moved = false;
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+            if (which[lane] < 0) {
+                continue;
+            }
+            const auto at = static_cast<size_t>(which[lane]);
+            const int direction = move[lane] * best.gradient[at][lane] > 0 ? -1 : 1;
+            int8_t& z = best.words[lane].z[at];
+            if (z + direction > 1 || z + direction < -1) {
+                continue;
+            }
+            moved = true;
+            const float change = static_cast<float>(direction) * move[lane];
+            z = static_cast<int8_t>(z + direction);
+            best.value[at][lane] +=
+                static_cast<float>(best.words[lane].flip ? -4 * direction : 4 * direction);
+            best.error[at][lane] += change;
             for (size_t i = 0; i < kBlock; ++i) {
-                const float curvature = move * move * metric[i * kBlock + i];
-                const float slope = 2 * move * group.best_gradient[i][lane];
-                const float up = word.z[i] < 1 ? curvature + slope : 0;
-                const float down = word.z[i] > -1 ? curvature - slope : 0;
-                if (up < least) {
-                    least = up;
-                    which = i;
-                    direction = 1;
-                }
-                if (down < least) {
-                    least = down;
-                    which = i;
-                    direction = -1;
-                }
+                best.gradient[i][lane] += change * metric[i * kBlock + at];
             }
-            if (which == kBlock) {
-                break;
-            }
-            const float change = static_cast<float>(direction) * move;
-            word.z[which] = static_cast<int8_t>(word.z[which] + direction);
-            group.best_value[which][lane] += static_cast<float>(direction) * unit;
-            group.best_error[which][lane] += change;
-            for (size_t i = 0; i < kBlock; ++i) {
-                group.best_gradient[i][lane] += change * metric[i * kBlock + which];
-            }
+        }
+        if (!moved) {
+            break;
         }
     }
 }

@@ -64,13 +64,14 @@ class EncoderV3 final : public RowEncoder {
   private:
     struct Group;
     struct Aim;
+    struct Candidate;
 
     void load(const float* weights, size_t count, Group& group) const;
     void first_pass(Group& group) const;
     void sweep(Group& group) const;
     void refit(Group& group) const;
     void search_block(size_t block, const Aim& aim, Group& group) const;
-    void descend(const float* metric, const Aim& aim, Group& group) const;
+    void descend(const float* metric, Group& group) const;
     void write(const float* weights, size_t count, const Group& group, std::byte* records,
                EncodeStats* stats) const;
 

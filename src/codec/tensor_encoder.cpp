@@ -34,7 +34,7 @@ std::vector<double> column_energy(const TensorDecoder& weights, uint64_t rows, u
 }
 
 void add_legacy_sample(const TensorDecoder& weights, const EncoderV3& encoder, EncodeStats& stats) {
-    constexpr uint64_t kPieces = 8;
+    constexpr uint64_t kPieces = 2;
     const auto& layout = encoder.layout();
     const uint64_t piece = std::min<uint64_t>(stats::kLanes, layout.rows);
     const uint64_t pieces = std::min(kPieces, layout.rows / piece);

@@ -106,7 +106,7 @@ TEST(Feedback, EliminationFromTheLastBlockSplitsTheQuadraticForm) {
     std::iota(order.begin(), order.end(), 0U);
     const auto covariance = make_covariance(std::span<const float>(spectrum.dense), order, kHi);
     double damp = 0;
-    const auto feedback = covariance->sequential(Fold::ldlq, 0, damp);
+    const auto feedback = covariance->sequential(Fold::ldlq, SideBand::first, 0, damp);
     EXPECT_EQ(damp, 0);
     auto errors = random_lanes(kDim, 2);
     std::fill_n(errors.begin(), kHi * kLanes, 0.0F);
@@ -136,9 +136,9 @@ TEST_P(BothForms, SketchAndFullMatrixGiveTheSameFeedback) {
     const auto order = shuffled_order(4);
     double damp_low = 0;
     double damp_full = 0;
-    const auto low = make_covariance(spectrum.low_rank(), order, kHi)->sequential(GetParam(), 0.01, damp_low);
+    const auto low = make_covariance(spectrum.low_rank(), order, kHi)->sequential(GetParam(), SideBand::first, 0.01, damp_low);
     const auto full = make_covariance(std::span<const float>(spectrum.dense), order, kHi)
-                          ->sequential(GetParam(), 0.01, damp_full);
+                          ->sequential(GetParam(), SideBand::first, 0.01, damp_full);
     EXPECT_EQ(damp_low, 0.01);
     EXPECT_EQ(damp_full, 0.01);
     EXPECT_EQ(low->errors_from_target(), GetParam() == Fold::published);
@@ -221,14 +221,14 @@ TEST(Feedback, DampsUntilItIsPositiveDefiniteOrSaysSo) {
     }
     double damp = 0;
     EXPECT_NE(
-        make_covariance(std::span<const float>(spectrum.dense), order, kHi)->sequential(Fold::ldlq, 0, damp),
+        make_covariance(std::span<const float>(spectrum.dense), order, kHi)->sequential(Fold::ldlq, SideBand::first, 0, damp),
         nullptr);
     EXPECT_GT(damp, 0);
     for (size_t i = 0; i < kDim; ++i) {
         spectrum.dense[i * kDim + i] = 1e-3F;
     }
     EXPECT_THROW((void)make_covariance(std::span<const float>(spectrum.dense), order, kHi)
-                     ->sequential(Fold::ldlq, 0, damp),
+                     ->sequential(Fold::ldlq, SideBand::first, 0, damp),
                  Error);
 }
 
