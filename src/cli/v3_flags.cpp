@@ -17,6 +17,10 @@ codec::V3Options V3Flags::options() const {
         throw Error(ErrorCode::usage, fmt::format("--order {}: natural and activation are known", order));
     }
     made.activation_order = order == "activation";
+    if (side_band != "first" && side_band != "last") {
+        throw Error(ErrorCode::usage, fmt::format("--side-band {}: first and last are known", side_band));
+    }
+    made.side_band = side_band == "last" ? stats::SideBand::last : stats::SideBand::first;
     made.refit_scale = !keep_scale;
     return made;
 }
@@ -53,6 +57,12 @@ void add_v3_flags(CLI::App& command, V3Flags& flags) {
     command
         .add_option("--order", flags.order,
                     "v3: natural, or activation: columns of large importance are committed first")
+        ->capture_default_str();
+    command
+        .add_option(
+            "--side-band", flags.side_band,
+            "v3: last: the 8-bit columns take up what the blocks leave; first: their errors are fed to the "
+            "blocks")
         ->capture_default_str();
     command.add_flag("--keep-scale", flags.keep_scale, "v3: leave row scales as the rows' RMS suggests");
 }

@@ -13,6 +13,7 @@ struct V3Flags {
     std::string fold{stats::fold_name(values.fold)};
     std::string codebook = "free";
     std::string order = "natural";
+    std::string side_band = "last";
     bool keep_scale = false;
 
     /// Throws usage for names that are not known.

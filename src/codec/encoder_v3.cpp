@@ -33,6 +33,17 @@ float* flat(BlockLanes& block) {
 
 /// Distance from the step that is tried first, in multipliers, of the n-th that is tried: 0, 1, -1, 2, -2,
 /// ...
+double env(const char* name, double fallback) {
+    const char* const text = std::getenv(name);
+    return text == nullptr ? fallback : std::atof(text);
+}
+kaiju1::Multipliers make_mult() {
+    kaiju1::Multipliers m;
+    const double r = env("X_RATIO", 6);
+    for (int i = 0; i < 16; ++i) m[i] = static_cast<float>(std::exp2((i - 8) / r));
+    return m;
+}
+
 /// The integers of 16 code words, a lane each.
 void decode(const std::array<CodebookWord, kLanes>& words, BlockLanes& value) {
     for (size_t lane = 0; lane < kLanes; ++lane) {
@@ -116,19 +127,21 @@ EncoderV3::EncoderV3(const kaiju1::Layout& layout, std::span<const float> import
                      const lattice::CodebookSearch& search, const V3Options& options)
     : RowEncoder(layout, importance),
       options_(options),
-      multipliers_(powers_of_two(4, -2)),
+      multipliers_(make_mult()),
       thresholds_(step_thresholds(multipliers_)),
       search_(search) {
     std::vector<double> score(layout.cols);
     for (size_t i = 0; i < score.size(); ++i) {
-        score[i] = importance[i] * column_energy[i];
+        score[i] = env("X_HI", 1) == 1   ? importance[i] * column_energy[i]
+                   : env("X_HI", 1) == 2 ? importance[i] * std::sqrt(column_energy[i])
+                                         : importance[i];
     }
     order_columns(score);
     if (layout.perm_kind == 1) {
         order_bulk(importance);
     }
     covariance_ = covariance(columns(), layout.n_hi);
-    sequential_ = covariance_->sequential(options.fold, options.damp, used_damp_);
+    sequential_ = covariance_->sequential(options.fold, options.side_band, options.damp, used_damp_);
     if (options.sweeps > 0) {
         joint_ = covariance_->joint(used_damp_);
     }
@@ -158,19 +171,7 @@ void EncoderV3::encode_rows(const float* weights, size_t count, std::byte* recor
         const float* const first = weights + row * layout().cols;
         std::byte* const out = records + row * layout().row_bytes();
         const size_t rows = std::min(kLanes, count - row);
-        for (size_t r = 0; r < rows; ++r) {
-            encode_side_band(first + r * layout().cols,
-                             reinterpret_cast<uint8_t*>(out) + r * layout().row_bytes());
-        }
         load(first, rows, group);
-        for (size_t r = 0; r < rows; ++r) {
-            const kaiju1::RowFields fields(reinterpret_cast<uint8_t*>(out) + r * layout().row_bytes(),
-                                           layout());
-            group.hi_scale[r] = kaiju::load<float>(fields.scales + 4);
-            for (size_t i = 0; i < layout().n_hi; ++i) {
-                group.hi[i * kLanes + r] = kaiju::load<int8_t>(fields.hi + i);
-            }
-        }
         first_pass(group);
         for (int n = 0; n < options_.sweeps; ++n) {
             if (options_.refit_scale) {
@@ -215,13 +216,11 @@ void EncoderV3::load(const float* weights, size_t count, Group& group) const {
 void EncoderV3::first_pass(Group& group) const {
     const size_t n_hi = layout().n_hi;
     group.state.assign(sequential_->state_size() * kLanes, 0.0F);
-    for (size_t i = 0; i < n_hi; ++i) {
-        for (size_t lane = 0; lane < kLanes; ++lane) {
-            const size_t at = i * kLanes + lane;
-            group.e[at] = group.hi_scale[lane] * group.hi[at] - group.w[at];
-        }
+    const bool last = options_.side_band == stats::SideBand::last && options_.fold == stats::Fold::ldlq;
+    if (!last) {
+        round_side_band(group.w.data(), group);
+        sequential_->commit_side_band(group.e.data(), group.state.data());
     }
-    sequential_->commit_side_band(group.e.data(), group.state.data());
     Aim aim{.target = {}, .first_q = {}, .metric = nullptr, .keep_if_better = false};
     BlockLanes shift;
     for (size_t block = 0; block < layout().n_blocks; ++block) {
@@ -260,6 +259,38 @@ void EncoderV3::first_pass(Group& group) const {
         }
         sequential_->commit(block, e, group.state.data());
     }
+    if (last) {
+        take_up(*sequential_, group);
+    }
+}
+
+// The largest magnitude of a row over 127 is its scale.
+void EncoderV3::round_side_band(const float* targets, Group& group) const {
+    constexpr float kLargest = 127;
+    const size_t n_hi = layout().n_hi;
+    Lanes largest{};
+    for (size_t i = 0; i < n_hi * kLanes; ++i) {
+        largest[i % kLanes] = std::max(largest[i % kLanes], std::fabs(targets[i]));
+    }
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+        group.hi_scale[lane] = largest[lane] / kLargest;
+    }
+    for (size_t i = 0; i < n_hi * kLanes; ++i) {
+        const float scale = group.hi_scale[i % kLanes];
+        const float rounded = scale > 0 ? std::nearbyint(targets[i] / scale) : 0;
+        group.hi[i] = std::clamp(rounded, -kLargest, kLargest);
+        group.e[i] = scale * group.hi[i] - group.w[i];
+    }
+}
+
+// The side-band takes up what the blocks leave: their errors are in the state, its own are not.
+void EncoderV3::take_up(const stats::Feedback& feedback, Group& group) const {
+    std::vector<float> targets(layout().n_hi * kLanes);
+    feedback.shift_side_band(group.state.data(), targets.data());
+    for (size_t i = 0; i < targets.size(); ++i) {
+        targets[i] = group.w[i] - targets[i];
+    }
+    round_side_band(targets.data(), group);
 }
 
 // Block by block, all others fixed: e'Ŝe never grows, since the code word that is there is a candidate.
@@ -291,6 +322,12 @@ void EncoderV3::sweep(Group& group) const {
             e[at] = flat(group.best.error)[at] - flat(shift)[at];
         }
         joint_->commit(block, e, group.state.data());
+    }
+    if (options_.side_band == stats::SideBand::last) {
+        std::vector<float> mine(group.e.begin(), group.e.begin() + static_cast<ptrdiff_t>(n_hi * kLanes));
+        std::transform(mine.begin(), mine.end(), mine.begin(), std::negate<>());
+        joint_->commit_side_band(mine.data(), group.state.data());
+        take_up(*joint_, group);
     }
 }
 
@@ -510,6 +547,10 @@ void EncoderV3::write(const float* weights, size_t count, const Group& group, st
         auto* const record = reinterpret_cast<uint8_t*>(records) + r * layout().row_bytes();
         const kaiju1::RowFields fields(record, layout());
         store(fields.scales, group.row_scale[r]);
+        store(fields.scales + 4, group.hi_scale[r]);
+        for (size_t i = 0; i < layout().n_hi; ++i) {
+            store(fields.hi + i, static_cast<int8_t>(group.hi[i * kLanes + r]));
+        }
         std::fill_n(fields.nibbles, layout().nibble_bytes(), uint8_t{0});
         for (size_t block = 0; block < layout().n_blocks; ++block) {
             const size_t at = block * kLanes + r;

@@ -15,6 +15,7 @@ namespace kaiju::codec {
 struct V3Options {
     stats::Fold fold = stats::Fold::ldlq;
     lattice::Parity codebook = lattice::Parity::free;
+    stats::SideBand side_band = stats::SideBand::last;
     int step_search = 4;      ///< step multipliers tried per block, 1 to 16
     double comp_cap = 2;      ///< a shift is at most this times the block's norm; 0: no cap
     double damp = 0.01;       ///< part of the mean diagonal added to the covariance
@@ -70,6 +71,8 @@ class EncoderV3 final : public RowEncoder {
     void first_pass(Group& group) const;
     void sweep(Group& group) const;
     void refit(Group& group) const;
+    void round_side_band(const float* targets, Group& group) const;
+    void take_up(const stats::Feedback& feedback, Group& group) const;
     void search_block(size_t block, const Aim& aim, Group& group) const;
     void descend(const float* metric, Group& group) const;
     void write(const float* weights, size_t count, const Group& group, std::byte* records,

@@ -42,6 +42,12 @@ enum class Fold {
 [[nodiscard]] Fold fold_of(std::string_view name);  ///< "none", "ldlq", "published"; else Error(usage)
 [[nodiscard]] std::string_view fold_name(Fold fold);
 
+/// When the side-band is committed.
+enum class SideBand {
+    first,  ///< its small errors are fed to the blocks
+    last,  ///< its fine steps take up what the blocks leave: S_k then is what remains given the side-band too
+};
+
 /// One covariance, its columns in the order in which they are committed: n_hi side-band columns, then blocks
 /// of 24. Shared by all rows and threads. What a row has committed so far is a `state` of state_size()
 /// numbers; 16 rows are worked on together, one per lane (stats/lanes.h).
@@ -61,6 +67,9 @@ class Feedback {
     virtual void commit(size_t block, const float* errors, float* state) const = 0;
     /// The same for the side-band, n_hi x 16.
     virtual void commit_side_band(const float* errors, float* state) const = 0;
+    /// shift (n_hi x 16) = Ŝ_hh^-1 Σ_j Ŝ_hj e_j over what is committed, the side-band's own errors taken out
+    /// before: what moves its targets where it comes last, or with all blocks fixed.
+    virtual void shift_side_band(const float* state, float* shift) const = 0;
     /// True if errors count against the shifted target and not against the weight (Fold::published).
     [[nodiscard]] virtual bool errors_from_target() const { return false; }
 
@@ -80,7 +89,7 @@ class Covariance {
     /// For committing first to last. damp: part of the mean diagonal that is added to the diagonal. Where the
     /// covariance is not positive definite it is tried again with ten times as much, up to the mean itself;
     /// `used_damp` says what it took. Throws bad_input if none did.
-    [[nodiscard]] virtual std::unique_ptr<Feedback> sequential(Fold fold, double damp,
+    [[nodiscard]] virtual std::unique_ptr<Feedback> sequential(Fold fold, SideBand side_band, double damp,
                                                                double& used_damp) const = 0;
     /// For changing one block with all others fixed (coordinate descent), any block at any time: take its
     /// errors out of the state (commit their negatives), then shift = S_kk^-1 Σ_{j != k} Ŝ_kj e_j; the metric

@@ -21,9 +21,11 @@ constexpr Index kWidth = kFeedbackBlock;
 /// The state is the errors of all columns; shift_k = from_k times the first width_k of them.
 class DenseFeedback final : public Feedback {
   public:
-    DenseFeedback(size_t cols, size_t n_hi, bool errors_from_target)
+    /// skip: columns that shifts of blocks leave out, 0 or n_hi.
+    DenseFeedback(size_t cols, size_t n_hi, size_t skip, bool errors_from_target)
         : cols_(cols),
           n_hi_(n_hi),
+          skip_(skip),
           errors_from_target_(errors_from_target),
           from_((cols - n_hi) / kFeedbackBlock),
           metric_((cols - n_hi) * kFeedbackBlock) {}
@@ -35,14 +37,24 @@ class DenseFeedback final : public Feedback {
     }
     void shift(size_t block, const float* state, float* shift) const override {
         std::fill_n(shift, kFeedbackBlock * kLanes, 0.0F);
-        lanes_.multiply_add(from_[block].data(), kFeedbackBlock, from_[block].size() / kFeedbackBlock, state,
-                            shift);
+        lanes_.multiply_add(from_[block].data(), kFeedbackBlock, from_[block].size() / kFeedbackBlock,
+                            state + skip_ * kLanes, shift);
+    }
+    void shift_side_band(const float* state, float* shift) const override {
+        std::fill_n(shift, n_hi_ * kLanes, 0.0F);
+        if (!from_hi_.empty()) {
+            lanes_.multiply_add(from_hi_.data(), n_hi_, cols_, state, shift);
+        }
     }
     void commit(size_t block, const float* errors, float* state) const override {
         add(errors, kFeedbackBlock, state + (n_hi_ + block * kFeedbackBlock) * kLanes);
     }
     void commit_side_band(const float* errors, float* state) const override { add(errors, n_hi_, state); }
 
+    void set_side_band(const MatrixXd& from) {
+        from_hi_.resize(static_cast<size_t>(from.size()));
+        Eigen::Map<RowMajorMatrix>(from_hi_.data(), from.rows(), from.cols()) = from.cast<float>();
+    }
     void set_block(size_t block, const MatrixXd& metric, const MatrixXd& from) {
         Eigen::Map<RowMajorMatrix>(metric_.data() + block * kFeedbackBlock * kFeedbackBlock, kWidth, kWidth) =
             metric.cast<float>();
@@ -59,8 +71,10 @@ class DenseFeedback final : public Feedback {
 
     size_t cols_;
     size_t n_hi_;
+    size_t skip_;
     bool errors_from_target_;
     std::vector<std::vector<float>> from_;  ///< per block 24 x width
+    std::vector<float> from_hi_;            ///< n_hi x cols
     std::vector<float> metric_;
     const LaneKernels& lanes_ = lane_kernels();
 };
@@ -89,12 +103,12 @@ class DenseCovariance final : public Covariance {
         lanes_.multiply_add(matrix_.data(), cols(), cols(), x, out);
     }
 
-    [[nodiscard]] std::unique_ptr<Feedback> sequential(Fold fold, double damp,
+    [[nodiscard]] std::unique_ptr<Feedback> sequential(Fold fold, SideBand side_band, double damp,
                                                        double& used_damp) const override {
         return retry_damped(damp, used_damp, [&](double tried) {
             switch (fold) {
                 case Fold::ldlq:
-                    return backwards(tried);
+                    return backwards(side_band, tried);
                 case Fold::published:
                     return forwards(tried);
                 default:
@@ -109,28 +123,60 @@ class DenseCovariance final : public Covariance {
     [[nodiscard]] Index first_of(size_t block) const {
         return static_cast<Index>(n_hi() + block * kFeedbackBlock);
     }
-    [[nodiscard]] std::unique_ptr<DenseFeedback> begin(bool errors_from_target) const {
-        return std::make_unique<DenseFeedback>(cols(), n_hi(), errors_from_target);
+    /// Ŝ_hh^-1 Ŝ_h,all; without rows where it cannot be factorised.
+    [[nodiscard]] MatrixXd side_band_gain(double damp) const {
+        const auto count = static_cast<Index>(n_hi());
+        MatrixXd s = matrix_.topLeftCorner(count, count).cast<double>();
+        s.diagonal().array() += damp * mean_;
+        const Eigen::LLT<MatrixXd> factor(s);
+        return factor.info() == Eigen::Success ? MatrixXd(factor.solve(matrix_.topRows(count).cast<double>()))
+                                               : MatrixXd(0, matrix_.cols());
     }
 
-    [[nodiscard]] std::unique_ptr<Feedback> backwards(double damp) const {
-        MatrixXd reversed = matrix_.cast<double>().reverse();
+    [[nodiscard]] std::unique_ptr<Feedback> backwards(SideBand side_band, double damp) const {
+        const bool last = side_band == SideBand::last;
+        const auto dim = static_cast<Index>(cols());
+        const auto count = static_cast<Index>(n_hi());
+        // Reversed commit order; a side-band that comes last is eliminated first.
+        MatrixXd reversed(dim, dim);
+        if (last) {
+            const Index bulk = dim - count;
+            reversed.topLeftCorner(count, count) =
+                matrix_.topLeftCorner(count, count).cast<double>().reverse();
+            reversed.bottomRightCorner(bulk, bulk) =
+                matrix_.bottomRightCorner(bulk, bulk).cast<double>().reverse();
+            reversed.bottomLeftCorner(bulk, count) =
+                matrix_.bottomLeftCorner(bulk, count).cast<double>().reverse();
+        } else {
+            reversed = matrix_.cast<double>().reverse();
+        }
         reversed.diagonal().array() += damp * mean_;
-        const Eigen::LLT<Eigen::Ref<MatrixXd>> factor(reversed);  // in place
+        const Eigen::LLT<Eigen::Ref<MatrixXd>> factor(reversed);  // in place, from the lower triangle
         if (factor.info() != Eigen::Success) {
             return nullptr;
         }
-        auto made = begin(false);
-        const auto dim = static_cast<Index>(cols());
+        auto made = std::make_unique<DenseFeedback>(cols(), n_hi(), last ? n_hi() : 0, false);
         for (size_t block = 0; block < blocks(); ++block) {
-            const Index earlier = first_of(block);
+            const Index earlier = first_of(block) - (last ? count : 0);
             const Index at = dim - earlier - kWidth;  // where the block lies in the reversed order
             const MatrixXd l = reversed.block(at, at, kWidth, kWidth).triangularView<Eigen::Lower>();
             const MatrixXd below = reversed.block(at + kWidth, at, earlier, kWidth);
             const MatrixXd n = l.transpose().triangularView<Eigen::Upper>().solve(below.transpose());
             made->set_block(block, (l * l.transpose()).reverse(), n.reverse());
         }
-        return made;
+        return !last || add_side_band(*made, damp) ? std::move(made) : nullptr;
+    }
+
+    /// False where the side-band's own covariance cannot be factorised.
+    [[nodiscard]] bool add_side_band(DenseFeedback& feedback, double damp) const {
+        if (n_hi() == 0) {
+            return true;
+        }
+        const MatrixXd gain = side_band_gain(damp);
+        if (gain.rows() > 0) {
+            feedback.set_side_band(gain);
+        }
+        return gain.rows() > 0;
     }
 
     [[nodiscard]] std::unique_ptr<Feedback> forwards(double damp) const {
@@ -140,7 +186,7 @@ class DenseCovariance final : public Covariance {
         if (factor.info() != Eigen::Success) {
             return nullptr;
         }
-        auto made = begin(true);
+        auto made = std::make_unique<DenseFeedback>(cols(), n_hi(), 0, true);
         const auto side_band = static_cast<Index>(n_hi());
         // N over all columns, unit blocks left out: the side-band is one block of its own.
         MatrixXd n = MatrixXd::Zero(static_cast<Index>(cols()), static_cast<Index>(cols()));
@@ -168,7 +214,7 @@ class DenseCovariance final : public Covariance {
     }
 
     [[nodiscard]] std::unique_ptr<Feedback> apart(double damp, bool joint) const {
-        auto made = begin(false);
+        auto made = std::make_unique<DenseFeedback>(cols(), n_hi(), 0, false);
         for (size_t block = 0; block < blocks(); ++block) {
             const Index at = first_of(block);
             MatrixXd s = matrix_.block(at, at, kWidth, kWidth).cast<double>();
@@ -181,7 +227,7 @@ class DenseCovariance final : public Covariance {
                             joint ? MatrixXd(factor.solve(matrix_.middleRows(at, kWidth).cast<double>()))
                                   : MatrixXd(kWidth, 0));
         }
-        return made;
+        return !joint || add_side_band(*made, damp) ? std::move(made) : nullptr;
     }
 
     RowMajorMatrix matrix_;

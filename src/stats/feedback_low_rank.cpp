@@ -27,6 +27,7 @@ class LowRankFeedback final : public Feedback {
           from_(blocks * kFeedbackBlock * rank),
           into_(blocks * kFeedbackBlock * rank),
           into_hi_(n_hi * rank),
+          from_hi_(n_hi * rank),
           metric_(blocks * kFeedbackBlock * kFeedbackBlock) {}
 
     [[nodiscard]] size_t state_size() const override { return rank_; }
@@ -47,6 +48,11 @@ class LowRankFeedback final : public Feedback {
         lanes_.multiply_add(into_hi_.data(), rank_, n_hi_, errors, state);
     }
 
+    void shift_side_band(const float* state, float* shift) const override {
+        std::fill_n(shift, n_hi_ * kLanes, 0.0F);
+        lanes_.multiply_add(from_hi_.data(), n_hi_, rank_, state, shift);
+    }
+
     void set_block(size_t block, const MatrixXd& metric, const MatrixXd& from, const MatrixXd& into) {
         const auto put = [](const MatrixXd& matrix, float* out) {
             Eigen::Map<RowMajorMatrix>(out, matrix.rows(), matrix.cols()) = matrix.cast<float>();
@@ -55,8 +61,9 @@ class LowRankFeedback final : public Feedback {
         put(from, from_.data() + block * kFeedbackBlock * rank_);
         put(into, into_.data() + block * kFeedbackBlock * rank_);
     }
-    void set_side_band(const MatrixXd& into) {
+    void set_side_band(const MatrixXd& into, const MatrixXd& from) {
         Eigen::Map<RowMajorMatrix>(into_hi_.data(), into.rows(), into.cols()) = into.cast<float>();
+        Eigen::Map<RowMajorMatrix>(from_hi_.data(), from.rows(), from.cols()) = from.cast<float>();
     }
 
   private:
@@ -66,6 +73,7 @@ class LowRankFeedback final : public Feedback {
     std::vector<float> from_;     ///< per block 24 x K
     std::vector<float> into_;     ///< per block K x 24
     std::vector<float> into_hi_;  ///< K x n_hi
+    std::vector<float> from_hi_;  ///< n_hi x K
     std::vector<float> metric_;
     const LaneKernels& lanes_ = lane_kernels();
 };
@@ -119,12 +127,12 @@ class LowRankCovariance final : public Covariance {
         lanes_.multiply_add(back_.data(), cols(), rank, y.data(), out);
     }
 
-    [[nodiscard]] std::unique_ptr<Feedback> sequential(Fold fold, double damp,
+    [[nodiscard]] std::unique_ptr<Feedback> sequential(Fold fold, SideBand side_band, double damp,
                                                        double& used_damp) const override {
         return retry_damped(damp, used_damp, [&](double tried) {
             switch (fold) {
                 case Fold::ldlq:
-                    return backwards(tried);
+                    return backwards(side_band, tried);
                 case Fold::published:
                     return forwards(tried);
                 default:
@@ -153,10 +161,28 @@ class LowRankCovariance final : public Covariance {
         return s;
     }
 
-    [[nodiscard]] std::unique_ptr<Feedback> backwards(double damp) const {
+    /// The side-band's gain Ŝ_hh^-1 U_h Λ; without rows where it cannot be factorised.
+    [[nodiscard]] MatrixXd side_band_gain(double damp) const {
+        const auto count = static_cast<Eigen::Index>(n_hi());
+        const MatrixXd um = rows(0, count) * lambda_.asDiagonal();
+        const Eigen::LLT<MatrixXd> factor(part(0, count, um, damp));
+        return factor.info() == Eigen::Success ? MatrixXd(factor.solve(um)) : MatrixXd(0, um.cols());
+    }
+
+    [[nodiscard]] std::unique_ptr<Feedback> backwards(SideBand side_band, double damp) const {
         const auto rank = static_cast<size_t>(lambda_.size());
         auto made = std::make_unique<LowRankFeedback>(rank, n_hi(), blocks(), false);
         MatrixXd m = lambda_.asDiagonal();
+        const auto count = static_cast<Eigen::Index>(n_hi());
+        const MatrixXd u_hi = rows(0, count);
+        const MatrixXd gain = n_hi() > 0 ? side_band_gain(damp) : MatrixXd(0, u_hi.cols());
+        if (gain.rows() < count) {
+            return nullptr;
+        }
+        if (side_band == SideBand::last) {
+            m -= (u_hi * m).transpose() * gain;
+            m = (0.5 * (m + m.transpose())).eval();
+        }
         for (size_t block = blocks(); block-- > 0;) {
             const MatrixXd u = rows(first_of(block), kFeedbackBlock);
             const MatrixXd um = u * m;
@@ -170,7 +196,7 @@ class LowRankCovariance final : public Covariance {
             m -= um.transpose() * g;
             m = (0.5 * (m + m.transpose())).eval();  // what rounding takes away from symmetry would grow
         }
-        made->set_side_band(rows(0, static_cast<Eigen::Index>(n_hi())).transpose());
+        made->set_side_band(u_hi.transpose(), gain);
         return made;
     }
 
@@ -195,7 +221,7 @@ class LowRankCovariance final : public Covariance {
         if (n_hi() > 0 && !eliminate(0, static_cast<Eigen::Index>(n_hi()), s, into)) {
             return nullptr;
         }
-        made->set_side_band(into);
+        made->set_side_band(into, MatrixXd::Zero(static_cast<Eigen::Index>(n_hi()), into.rows()));
         for (size_t block = 0; block < blocks(); ++block) {
             if (!eliminate(first_of(block), kFeedbackBlock, s, into)) {
                 return nullptr;
@@ -220,7 +246,12 @@ class LowRankCovariance final : public Covariance {
             }
             made->set_block(block, s, factor.solve(um).leftCols(kept), u.transpose().topRows(kept));
         }
-        made->set_side_band(rows(0, static_cast<Eigen::Index>(n_hi())).transpose().topRows(kept));
+        const auto count = static_cast<Eigen::Index>(n_hi());
+        const MatrixXd gain = n_hi() > 0 ? side_band_gain(damp) : MatrixXd(0, lambda_.size());
+        if (gain.rows() < count) {
+            return nullptr;
+        }
+        made->set_side_band(rows(0, count).transpose().topRows(kept), gain.leftCols(kept));
         return made;
     }
 
