@@ -33,17 +33,6 @@ float* flat(BlockLanes& block) {
 
 /// Distance from the step that is tried first, in multipliers, of the n-th that is tried: 0, 1, -1, 2, -2,
 /// ...
-double env(const char* name, double fallback) {
-    const char* const text = std::getenv(name);
-    return text == nullptr ? fallback : std::atof(text);
-}
-kaiju1::Multipliers make_mult() {
-    kaiju1::Multipliers m;
-    const double r = env("X_RATIO", 6);
-    for (int i = 0; i < 16; ++i) m[i] = static_cast<float>(std::exp2((i - 8) / r));
-    return m;
-}
-
 /// The integers of 16 code words, a lane each.
 void decode(const std::array<CodebookWord, kLanes>& words, BlockLanes& value) {
     for (size_t lane = 0; lane < kLanes; ++lane) {
@@ -127,14 +116,12 @@ EncoderV3::EncoderV3(const kaiju1::Layout& layout, std::span<const float> import
                      const lattice::CodebookSearch& search, const V3Options& options)
     : RowEncoder(layout, importance),
       options_(options),
-      multipliers_(make_mult()),
+      multipliers_(powers_of_two(4, -2)),
       thresholds_(step_thresholds(multipliers_)),
       search_(search) {
     std::vector<double> score(layout.cols);
     for (size_t i = 0; i < score.size(); ++i) {
-        score[i] = env("X_HI", 1) == 1   ? importance[i] * column_energy[i]
-                   : env("X_HI", 1) == 2 ? importance[i] * std::sqrt(column_energy[i])
-                                         : importance[i];
+        score[i] = importance[i] * column_energy[i];
     }
     order_columns(score);
     if (layout.perm_kind == 1) {

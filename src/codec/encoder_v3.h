@@ -19,7 +19,7 @@ struct V3Options {
     int step_search = 4;      ///< step multipliers tried per block, 1 to 16
     double comp_cap = 2;      ///< a shift is at most this times the block's norm; 0: no cap
     double damp = 0.01;       ///< part of the mean diagonal added to the covariance
-    int sweeps = 1;           ///< rounds of coordinate descent over all blocks after the first pass
+    int sweeps = 0;           ///< rounds of coordinate descent over all blocks after the first pass
     int descent = 4;          ///< single-coordinate moves tried on a block's best code word (parity free)
     bool refit_scale = true;  ///< row scales in closed form once codes are known
     bool activation_order = false;  ///< bulk by descending importance (perm_kind 1)

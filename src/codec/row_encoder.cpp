@@ -102,19 +102,36 @@ std::array<double, kMultipliers - 1> step_thresholds(const kaiju1::Multipliers& 
 }
 
 kaiju1::Multipliers powers_of_two(size_t per_octave, int first) {
-    // Powers of 2^(1/8); the roots are written out since a library function could round them differently.
-    constexpr std::array<double, 8> kRoots = {1.0,
-                                              1.0905077326652577,
-                                              1.189207115002721,
-                                              1.2968395546510096,
-                                              1.4142135623730951,
-                                              1.5422108254079407,
-                                              1.681792830507429,
-                                              1.8340080864093424};
+    // Powers of 2^(1/24); written out since a library function could round them differently.
+    constexpr size_t kParts = 24;
+    constexpr std::array<double, kParts> kRoots = {1.0,
+                                                   1.029302236643492,
+                                                   1.0594630943592953,
+                                                   1.0905077326652577,
+                                                   1.122462048309373,
+                                                   1.155352696872273,
+                                                   1.189207115002721,
+                                                   1.2240535433046553,
+                                                   1.2599210498948732,
+                                                   1.2968395546510096,
+                                                   1.3348398541700344,
+                                                   1.3739536474580891,
+                                                   1.4142135623730951,
+                                                   1.4556531828421873,
+                                                   1.4983070768766815,
+                                                   1.5422108254079407,
+                                                   1.5874010519681996,
+                                                   1.6339154532410998,
+                                                   1.681792830507429,
+                                                   1.7310731220122861,
+                                                   1.7817974362806785,
+                                                   1.8340080864093424,
+                                                   1.887748625363387,
+                                                   1.9430638823072117};
     kaiju1::Multipliers multipliers;
     for (size_t i = 0; i < kMultipliers; ++i) {
-        multipliers[i] = static_cast<float>(
-            std::ldexp(kRoots[i % per_octave * (8 / per_octave)], static_cast<int>(i / per_octave) + first));
+        multipliers[i] = static_cast<float>(std::ldexp(kRoots[i % per_octave * (kParts / per_octave)],
+                                                       static_cast<int>(i / per_octave) + first));
     }
     return multipliers;
 }

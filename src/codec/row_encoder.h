@@ -64,7 +64,7 @@ class RowEncoder {
 [[nodiscard]] std::array<double, kaiju1::kMultipliers - 1> step_thresholds(
     const kaiju1::Multipliers& multipliers);
 
-/// 2^(i / per_octave + first), rounded to f32 the same on every machine; per_octave 4 or 8.
+/// 2^(i / per_octave + first), rounded to f32 the same on every machine; per_octave divides 24.
 [[nodiscard]] kaiju1::Multipliers powers_of_two(size_t per_octave, int first);
 
 }  // namespace kaiju::codec

@@ -124,6 +124,12 @@ TEST(EncoderV3, EveryIngredientLowersTheExcess) {
     EXPECT_LT(excess_with(c, options), swept);
 }
 
+TEST(EncoderV3, ASideBandThatComesLastTakesUpErrors) {
+    const Case c = make_case(48, 240);
+    const double first = excess_with(c, {.side_band = stats::SideBand::first});
+    EXPECT_LT(excess_with(c, {.side_band = stats::SideBand::last}), 0.97 * first);
+}
+
 TEST(EncoderV3, ThePublishedFoldIsWorseThanNone) {
     const Case c = make_case(32, 600);
     V3Options options{.fold = stats::Fold::none, .comp_cap = 0, .sweeps = 0, .refit_scale = false};

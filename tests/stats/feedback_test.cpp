@@ -129,20 +129,66 @@ TEST(Feedback, EliminationFromTheLastBlockSplitsTheQuadraticForm) {
     }
 }
 
-class BothForms : public testing::TestWithParam<Fold> {};
+TEST(Feedback, ASideBandThatComesLastIsTheLastTermOfTheSplit) {
+    const Spectrum spectrum = make_spectrum(16);
+    std::vector<uint32_t> order(kDim);
+    std::iota(order.begin(), order.end(), 0U);
+    const auto covariance = make_covariance(std::span<const float>(spectrum.dense), order, kHi);
+    double damp = 0;
+    const auto feedback = covariance->sequential(Fold::ldlq, SideBand::last, 0, damp);
+    const auto errors = random_lanes(kDim, 17);
+    std::vector<float> state(feedback->state_size() * kLanes, 0.0F);
+    std::vector<float> shift(std::max(kHi, kFeedbackBlock) * kLanes);
+    std::vector<double> sums(kLanes, 0.0);
+    const auto add = [&](const float* metric, size_t stride, size_t count, const float* e) {
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+            for (size_t i = 0; i < count; ++i) {
+                for (size_t j = 0; j < count; ++j) {
+                    sums[lane] += static_cast<double>(metric[i * stride + j]) *
+                                  (e[i * kLanes + lane] + shift[i * kLanes + lane]) *
+                                  (e[j * kLanes + lane] + shift[j * kLanes + lane]);
+                }
+            }
+        }
+    };
+    for (size_t block = 0; block < kBlocks; ++block) {
+        const float* const e = errors.data() + (kHi + block * kFeedbackBlock) * kLanes;
+        feedback->shift(block, state.data(), shift.data());
+        add(feedback->metric(block), kFeedbackBlock, kFeedbackBlock, e);
+        feedback->commit(block, e, state.data());
+    }
+    feedback->shift_side_band(state.data(), shift.data());
+    add(spectrum.dense.data(), kDim, kHi, errors.data());
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+        std::vector<double> e(kDim);
+        for (size_t i = 0; i < kDim; ++i) {
+            e[i] = errors[i * kLanes + lane];
+        }
+        const double whole = quadratic(spectrum.dense.data(), e);
+        EXPECT_NEAR(sums[lane], whole, 1e-4 * whole) << "lane " << lane;
+    }
+}
+
+using Form = std::pair<Fold, SideBand>;
+class BothForms : public testing::TestWithParam<Form> {};
 
 TEST_P(BothForms, SketchAndFullMatrixGiveTheSameFeedback) {
+    const auto [fold, side_band] = GetParam();
     const Spectrum spectrum = make_spectrum(3);
     const auto order = shuffled_order(4);
     double damp_low = 0;
     double damp_full = 0;
-    const auto low = make_covariance(spectrum.low_rank(), order, kHi)->sequential(GetParam(), SideBand::first, 0.01, damp_low);
+    const auto low =
+        make_covariance(spectrum.low_rank(), order, kHi)->sequential(fold, side_band, 0.01, damp_low);
     const auto full = make_covariance(std::span<const float>(spectrum.dense), order, kHi)
-                          ->sequential(GetParam(), SideBand::first, 0.01, damp_full);
+                          ->sequential(fold, side_band, 0.01, damp_full);
     EXPECT_EQ(damp_low, 0.01);
     EXPECT_EQ(damp_full, 0.01);
-    EXPECT_EQ(low->errors_from_target(), GetParam() == Fold::published);
-    const auto errors = random_lanes(kDim, 5);
+    EXPECT_EQ(low->errors_from_target(), fold == Fold::published);
+    auto errors = random_lanes(kDim, 5);
+    if (side_band == SideBand::last) {  // nothing of it is committed while blocks are
+        std::fill_n(errors.begin(), kHi * kLanes, 0.0F);
+    }
     const auto low_shifts = shifts_of(*low, errors);
     const auto full_shifts = shifts_of(*full, errors);
     for (size_t block = 0; block < kBlocks; ++block) {
@@ -155,8 +201,14 @@ TEST_P(BothForms, SketchAndFullMatrixGiveTheSameFeedback) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Folds, BothForms, testing::Values(Fold::ldlq, Fold::published, Fold::none),
-                         [](const auto& tested) { return std::string(fold_name(tested.param)); });
+INSTANTIATE_TEST_SUITE_P(Folds, BothForms,
+                         testing::Values(Form{Fold::ldlq, SideBand::first}, Form{Fold::ldlq, SideBand::last},
+                                         Form{Fold::published, SideBand::first},
+                                         Form{Fold::none, SideBand::first}),
+                         [](const auto& tested) {
+                             return std::string(fold_name(tested.param.first)) +
+                                    (tested.param.second == SideBand::last ? "Last" : "");
+                         });
 
 TEST(Feedback, JointShiftIsTheMinimumWithTheOthersFixed) {
     const Spectrum spectrum = make_spectrum(6);
@@ -220,9 +272,9 @@ TEST(Feedback, DampsUntilItIsPositiveDefiniteOrSaysSo) {
         spectrum.dense[i * kDim + i] -= 0.7F;
     }
     double damp = 0;
-    EXPECT_NE(
-        make_covariance(std::span<const float>(spectrum.dense), order, kHi)->sequential(Fold::ldlq, SideBand::first, 0, damp),
-        nullptr);
+    EXPECT_NE(make_covariance(std::span<const float>(spectrum.dense), order, kHi)
+                  ->sequential(Fold::ldlq, SideBand::first, 0, damp),
+              nullptr);
     EXPECT_GT(damp, 0);
     for (size_t i = 0; i < kDim; ++i) {
         spectrum.dense[i * kDim + i] = 1e-3F;
