@@ -9,6 +9,7 @@ find_package(CLI11 REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(hwy REQUIRED CONFIG)
 find_package(Eigen3 REQUIRED NO_MODULE)
+find_package(Spectra REQUIRED CONFIG)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 
 set(KAIJU_LLAMA_PREFIX "$ENV{KAIJU_LLAMA_PREFIX}" CACHE PATH "Where ./run setup installed llama.cpp")

@@ -71,6 +71,10 @@ void add_lattice(CLI::App& app, Session& session);
 void add_ppl(CLI::App& app, Session& session);
 void add_smoke(CLI::App& app, Session& session);
 void add_bench(CLI::App& app, Session& session);
+void add_score(CLI::App& app, Session& session);
+void add_shootout(CLI::App& app, Session& session);
+void add_sketch(CLI::App& app, Session& session);
+void add_capture(CLI::App& app, Session& session);
 void add_completions(CLI::App& app, Session& session);
 
 }  // namespace kaiju::cli

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/engine_options.h"
+#include "cli/gate_commands.h"
 
 namespace kaiju::cli {
 
@@ -184,6 +185,7 @@ void add_gate(CLI::App& app, Session& session) {
         add_group(app, "gate", "Does a quantised model still give the full-precision model's answer?");
     add_mint(*group, session);
     add_run(*group, session);
+    add_gate_g3(*group, session);
 }
 
 }  // namespace kaiju::cli

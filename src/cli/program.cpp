@@ -152,11 +152,15 @@ int parse_and_run(ProgramSession& session, CLI::App& app, int argc, char** argv)
 void add_commands(CLI::App& app, Session& session) {
     add_f16(app, session);
     add_imatrix(app, session);
+    add_capture(app, session);
+    add_sketch(app, session);
     add_encode(app, session);
     add_encode_tensor(app, session);
     add_knot(app, session);
     add_ppl(app, session);
     add_gate(app, session);
+    add_score(app, session);
+    add_shootout(app, session);
     add_smoke(app, session);
     add_generate(app, session);
     add_chat(app, session);

@@ -7,7 +7,9 @@
 #include <openssl/crypto.h>
 #include <xxhash.h>
 
+#include <Spectra/Util/Version.h>
 #include <CLI/Version.hpp>
+#include <Eigen/Core>
 #include <nlohmann/json.hpp>
 
 #include "cli/program.h"
@@ -32,6 +34,9 @@ std::string version_text() {
     add("ggml", ggml_version());
     add("Highway", fmt::format("{}.{}.{}", HWY_MAJOR, HWY_MINOR, HWY_PATCH));
     add("oneTBB", TBB_runtime_version());
+    add("Eigen", fmt::format("{}.{}.{}", EIGEN_WORLD_VERSION, EIGEN_MAJOR_VERSION, EIGEN_MINOR_VERSION));
+    add("Spectra",
+        fmt::format("{}.{}.{}", SPECTRA_MAJOR_VERSION, SPECTRA_MINOR_VERSION, SPECTRA_PATCH_VERSION));
     add("fmt", packed(FMT_VERSION));
     add("nlohmann-json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
                                      NLOHMANN_JSON_VERSION_PATCH));

@@ -33,6 +33,9 @@ class ActivationTap {
     /// The input of the product with `weight`: `rows` tokens of `cols` f32 values, row r at data + r *
     /// stride. Tokens of several sequences may be mixed. The memory is valid during the call only.
     virtual void see(std::string_view weight, size_t rows, size_t cols, const float* data, size_t stride) = 0;
+    /// Asked after every call of see: true where nothing more of this pass through the model is wanted. The
+    /// rest of it (the output head) may then be left out, and the logits mean nothing.
+    [[nodiscard]] virtual bool finished() const { return false; }
 };
 
 /// What a context is made for.

@@ -166,7 +166,7 @@ class LlamaContext final : public Context {
                                   input->nb[1] / sizeof(float));
             }
         }
-        return true;
+        return !options_.tap->finished();
     }
 
     uint32_t vocabulary_;

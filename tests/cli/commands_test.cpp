@@ -79,8 +79,8 @@ TEST(Commands, ThreadsDefaultToAllProcessors) {
 TEST(Commands, VersionNamesEveryLibrary) {
     const std::string text = cli::version_text();
     EXPECT_TRUE(text.starts_with("kaiju ")) << text;
-    for (const char* name :
-         {"llama.cpp", "ggml", "Highway", "oneTBB", "fmt", "nlohmann-json", "CLI11", "OpenSSL", "xxHash"}) {
+    for (const char* name : {"llama.cpp", "ggml", "Highway", "oneTBB", "Eigen", "Spectra", "fmt",
+                             "nlohmann-json", "CLI11", "OpenSSL", "xxHash"}) {
         EXPECT_NE(text.find(std::string("  ") + name + " "), std::string::npos) << name << " is not in\n"
                                                                                 << text;
     }
