@@ -81,6 +81,9 @@ std::vector<InFlight> in_flight(ObjectStore& store, State& state, const LeaseTer
     for (const Attempt& attempt : state.running()) {
         names.insert(attempt.name);
         try {
+            if (JobFolder(attempt.folder).verdict()) {
+                continue;  // it has ended, and nobody has taken note yet
+            }
             const std::string owner = JobFolder(attempt.folder).plan().owner;
             if (!owners.contains(owner)) {
                 found.push_back({.what = fmt::format("{} {}", attempt.kind, attempt.name),

@@ -471,6 +471,16 @@ void JobFolder::tell(const std::string& line) const {
     }
 }
 
+bool JobFolder::locked() const {
+    const int fd = ::open((path_ / "lock").c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    const bool held = ::flock(fd, LOCK_SH | LOCK_NB) != 0;
+    ::close(fd);
+    return held;
+}
+
 void JobFolder::request_cancel() const {
     replace_file(path_ / "cancel", "");
 }

@@ -35,6 +35,8 @@ class JobFolder {
     void reopen() const;
     void tell(const std::string& line) const;
     /// Asks the runner to stop at its next safe place and to call the job cancelled.
+    /// Whether a process of this host runs the job right now.
+    [[nodiscard]] bool locked() const;
     void request_cancel() const;
     [[nodiscard]] bool cancel_requested() const;
 

@@ -331,8 +331,12 @@ void Zoo::take_note(Attempt attempt, Monitor& monitor) {
 
 void Zoo::revive(Attempt attempt, Monitor& monitor) {
     const bool slurm = attempt.executor == "slurm";
-    const bool alive = slurm ? slurm_alive(attempt.handle) : process_alive(attempt.handle);
     const JobFolder folder(attempt.folder);
+    const bool alive = slurm ? slurm_alive(attempt.handle) : process_alive(attempt.handle) || folder.locked();
+    constexpr double kStartSeconds = 60;
+    if (attempt.handle.empty() && wall_seconds() - attempt.started < kStartSeconds) {
+        return;  // whoever submits it is about to start it
+    }
     Plan plan = folder.plan();
     if (alive) {
         if (slurm) {  // while it waits in the queue nobody else keeps its lease
@@ -417,10 +421,16 @@ void Zoo::cancel(const Model& model, Monitor& monitor) {
         if (attempt.executor == "slurm") {
             slurm_cancel(attempt.handle);
         }
-        const bool alive = attempt.executor == "local" && process_alive(attempt.handle);
-        if (!alive) {
-            (void)conclude_job(attempt.folder, monitor);
-            take_note(attempt, monitor);
+        if (attempt.executor != "local" || !process_alive(attempt.handle)) {
+            try {
+                (void)conclude_job(attempt.folder, monitor);
+                take_note(attempt, monitor);
+            } catch (const Error& error) {
+                if (error.code() !=
+                    ErrorCode::busy) {  // its runner is still at work, and will see the request
+                    throw;
+                }
+            }
         }
         state_.note(model.id, fmt::format("{}: cancel asked for", attempt.name));
         return;
