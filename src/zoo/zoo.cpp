@@ -94,8 +94,11 @@ ModelStanding Zoo::stand(const Model& model, const std::map<std::string, std::ve
     }
     if (seems_ready(listing, model)) {
         if (model.encoder == "v1" && listing.contains(model.stem(1) + ".knot.claim.1")) {
-            return at(Standing::failed,
-                      "an attempt that this state does not know has claimed its key: kaiju zoo rebuild");
+            return encodes_elsewhere()
+                       ? at(Standing::waiting, "its key is claimed by a run elsewhere")
+                       : at(Standing::failed,
+                            "an attempt that this state does not know has claimed its key: kaiju zoo "
+                            "rebuild");
         }
         return at(Standing::ready, "");
     }
@@ -116,6 +119,11 @@ ModelStanding Zoo::stand(const Model& model, const std::map<std::string, std::ve
         return at(Standing::failed, "its feeder is done, and prerequisites are still missing");
     }
     return at(Standing::to_feed, model.source);
+}
+
+bool Zoo::encodes_elsewhere() {
+    const std::vector<InFlight> flying = in_flight();
+    return std::any_of(flying.begin(), flying.end(), [](const InFlight& one) { return one.kind != "feed"; });
 }
 
 std::vector<ModelStanding> Zoo::standings() {

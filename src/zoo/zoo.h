@@ -103,6 +103,7 @@ class Zoo {
                                       const std::map<std::string, std::vector<Attempt>>& attempts,
                                       const std::map<std::string, std::string>& holds,
                                       const class Listing& listing);
+    [[nodiscard]] bool encodes_elsewhere();
     [[nodiscard]] Lease take_slot(const Plan& plan);
     void start(Attempt& attempt, const Plan& plan);
     void take_note(Attempt attempt, Monitor& monitor);
