@@ -122,11 +122,16 @@ ModelStanding Zoo::stand(const Model& model, const std::map<std::string, std::ve
 }
 
 bool Zoo::encodes_elsewhere() {
-    const std::vector<InFlight> flying = in_flight();
-    return std::any_of(flying.begin(), flying.end(), [](const InFlight& one) { return one.kind != "feed"; });
+    if (!elsewhere_) {
+        const std::vector<InFlight> flying = in_flight();
+        elsewhere_ =
+            std::any_of(flying.begin(), flying.end(), [](const InFlight& one) { return one.kind != "feed"; });
+    }
+    return *elsewhere_;
 }
 
 std::vector<ModelStanding> Zoo::standings() {
+    elsewhere_.reset();
     const Listing listing(store_->list("models/"));
     std::map<std::string, std::vector<Attempt>> attempts;
     for (Attempt& attempt : state_.attempts()) {

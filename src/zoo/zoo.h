@@ -115,6 +115,7 @@ class Zoo {
     std::unique_ptr<ObjectStore> store_;
     State state_;
     std::optional<double> sampled_rate_;
+    std::optional<bool> elsewhere_;  ///< whether somebody encodes, asked at most once a listing
 };
 
 }  // namespace kaiju::zoo
