@@ -217,6 +217,34 @@ class Dies(ZooTest):
         self.zoo("retry", "a", *FAST)
         self.wait_for("done", "a-kaiju1")
 
+    @unittest.skipIf(os.geteuid() != 0, "mounts a small file system")
+    def test_a_full_disk_is_told_and_survived(self):
+        self.entry("a")
+        self.feed("a", seed=9)
+        small = self.folder / "small"
+        small.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", small], capture_output=True).returncode != 0:
+            self.skipTest("cannot mount here")
+        self.addCleanup(subprocess.run, ["umount", "-l", small], check=False)
+        needed = (self.made(9) / "knot").stat().st_size
+        self.assertGreater(needed, 500_000)
+        (small / "filler").write_bytes(b"x" * (8 * 2**20 - 400_000))
+        state = ("--catalogue", self.catalogue(), "--state", "small/state")
+        self.kaiju("zoo", "submit", "a", "--submit", *state, *FAST)
+        deadline = time.time() + 60
+        verdict = small / "state/jobs/a-kaiju1/verdict.json"
+        while not verdict.exists() and time.time() < deadline:
+            time.sleep(0.1)
+        told = json.loads(verdict.read_text())
+        self.assertEqual((told["state"], told["step"], told["code"]), ("failed", "encode", 7))
+        self.assertIn("free", told["reason"])
+        self.assertFalse((self.store / "models/a-kaiju1.knot").exists())
+        (small / "filler").unlink()
+        self.kaiju("zoo", "watch", "--once", *state, *FAST, code=12)
+        self.kaiju("zoo", "retry", "a", *state, *FAST)
+        self.kaiju("zoo", "watch", "--interval", "0.1", *state, *FAST, code=11)
+        self.kaiju("knot", "verify", self.store / "models/a-kaiju1.knot")
+
     def test_a_feeder_that_fails_is_not_looped(self):
         self.entry("a", "auto-feed", source="not-there.gguf")
         self.zoo("watch", "--interval", "0.1", code=12)

@@ -11,6 +11,9 @@ from support import KaijuTest, text
 FAST = ("--lease-beat", "0.2", "--lease-term", "5", "--share-machine")
 
 
+WIDER = {9: {"width": 256, "ffn": 1024}}  # by seed: a model of some megabytes
+
+
 class ZooTest(KaijuTest):
     """Tiny models in a store that is a folder."""
 
@@ -53,7 +56,7 @@ class ZooTest(KaijuTest):
         folder = self.folder / f"made-{seed}"
         if not folder.exists():
             folder.mkdir()
-            self.tiny_model(f"made-{seed}/f16.gguf", seed=seed)
+            self.tiny_model(f"made-{seed}/f16.gguf", seed=seed, **WIDER.get(seed, {}))
             inside = lambda name: f"made-{seed}/{name}"
             self.kaiju("imatrix", "--model", inside("f16.gguf"), "--text", self.store / "texts/calibration.txt", "--out",
                        inside("imatrix"), "--ctx", 128, "--chunks", 4)
