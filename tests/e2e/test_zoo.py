@@ -88,7 +88,7 @@ class Queue(ZooTest):
         self.assertIn(f"KAIJU_EXPECT_TOKEN={right}\n", self.zoo("params", "a", "--format", "shell").stdout)
         damaged = self.store / "models/a/a-f16.gguf"
         damaged.write_bytes(damaged.read_bytes()[:5000])
-        self.assertIn("truncated", self.zoo("submit", "a", code=5).stderr)
+        self.assertIn("f16 (there, but", self.zoo("submit", "a", code=5).stderr)
 
     def test_nothing_is_submitted_while_something_is_in_flight(self):
         self.entry("a")
@@ -102,11 +102,24 @@ class Queue(ZooTest):
         self.assertIn("another-host", self.zoo("submit", "a", "--submit", code=6).stderr)
         # By another host's clock it may be dead: here it has to be silent for a term before anybody says so.
         time.sleep(1.2)
-        self.zoo("submit", "a", "--submit", "--lease-term", "1")
+        self.zoo("submit", "a", "--submit", "--lease-term", "1", "--share-machine")
         self.wait_for("done", "a-kaiju1")
-        hand = subprocess.Popen([KAIJU, "encode", "--model", self.made(1) / "f16.gguf", "--imatrix", self.made(1) / "imatrix",
-                                 "--out", "/dev/null/x"], stdin=subprocess.PIPE)
-        hand.wait()
+
+    def test_work_by_hand_is_in_the_way(self):
+        self.entry("a")
+        self.feed("a")
+        text_pipe = self.folder / "calibration"
+        os.mkfifo(text_pipe)  # it waits for a text that never comes
+        hand = subprocess.Popen([KAIJU, "ladder", "--source", text_pipe, "--id", "x", "--store", self.folder / "other", "--work",
+                                 "w", "--text", "t", "--prompt", "p"], cwd=self.folder, stderr=subprocess.DEVNULL)
+        try:
+            deadline = time.time() + 20
+            while "by hand" not in self.zoo("submit", "a").stderr and time.time() < deadline:
+                time.sleep(0.05)
+            self.assertIn("by hand", self.zoo("submit", "a", "--submit", code=6).stderr)
+        finally:
+            hand.kill()
+            hand.wait()
 
     def test_a_lease_that_cannot_be_read_counts_as_busy(self):
         self.entry("a")
@@ -173,7 +186,7 @@ class Dies(ZooTest):
         self.feed("a")
         plan = self.zoo_answer("submit", "a", "--submit", "--threads", 1, *FAST)
         folder = pathlib.Path(plan["folder"])
-        subprocess.run(["pkill", "-9", "-f", f"zoo run {folder}"], check=False)
+        self.end_jobs()
         whole = {"models/a-kaiju1.knot", "models/a-kaiju1.telemetry.json", "models/a-kaiju1.gate.log"}
         kills, chance = 0, random.Random(7)
         deadline = time.time() + 200
