@@ -158,15 +158,9 @@ json joined_totals(const json& tensors, const std::vector<json>& parts, const fo
             }
         }
     }
-    double excess = 0;
-    double energy = 0;
     double clamped = 0;
     uint64_t blocks = 0;
     for (const json& tensor : tensors) {
-        const double own = tensor.at("diagonal_excess");
-        const double relative = tensor.at("relative_excess");
-        excess += own;
-        energy += relative > 0 ? own / relative : 0;
         blocks += tensor.at("blocks").get<uint64_t>();
         clamped += tensor.at("clamp_rate").get<double>() * tensor.at("blocks").get<double>();
     }
@@ -175,8 +169,21 @@ json joined_totals(const json& tensors, const std::vector<json>& parts, const fo
         weights += info.name == format::kKeyValuesName ? 0 : info.weights();
     }
     const auto share = [](double part, double whole) { return whole > 0 ? part / whole : 0; };
-    totals["diagonal_excess"] = excess;
-    totals["relative_excess"] = share(excess, energy);
+    for (const auto& [sum, relative] : {std::pair("diagonal_excess", "relative_excess"),
+                                        std::pair("full_excess", "relative_full_excess")}) {
+        double excess = 0;
+        double energy = 0;
+        for (const json& tensor : tensors) {
+            const double own = tensor.value(sum, 0.0);
+            const double share_of = tensor.value(relative, 0.0);
+            excess += own;
+            energy += share_of > 0 ? own / share_of : 0;
+        }
+        if (totals.contains(sum)) {
+            totals[sum] = excess;
+            totals[relative] = share(excess, energy);
+        }
+    }
     totals["clamp_rate"] = share(clamped, static_cast<double>(blocks));
     totals["linear_bits"] = share(8.0 * totals.at("bytes").get<double>(), totals.at("weights").get<double>());
     totals["file_bytes"] = writer.file_length();
