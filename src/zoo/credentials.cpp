@@ -45,7 +45,7 @@ std::string file_text(const char* override_name, const char* name) {
     const std::filesystem::path path =
         given.empty() ? std::filesystem::path(home) / ".aws" / name : std::filesystem::path(given);
     std::error_code ignored;
-    return std::filesystem::exists(path, ignored) ? read_text(path, kLongestFile) : std::string();
+    return std::filesystem::is_regular_file(path, ignored) ? read_text(path, kLongestFile) : std::string();
 }
 
 }  // namespace

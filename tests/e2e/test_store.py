@@ -21,7 +21,11 @@ def setUpModule():
     global server, faults
     server = Server()
     faults = Faults(f"127.0.0.1:{server.port}")
-    wait_until_writable()
+    try:
+        wait_until_writable()
+    except Exception:
+        tearDownModule()
+        raise
 
 
 def tearDownModule():

@@ -24,7 +24,7 @@ class Queue(ZooTest):
         self.feed("wrong", passes=False)
         self.qspec("fed", 2)
         watch = subprocess.Popen([KAIJU, "zoo", "watch", "--catalogue", self.catalogue(), "--state", "state", "--interval", "0.2",
-                                  "--json", *FAST], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                  "--json", "--share-machine", *FAST], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         time.sleep(3)
         self.feed("outside", seed=3)
         out, err = watch.communicate(timeout=240)
@@ -102,7 +102,7 @@ class Queue(ZooTest):
         self.assertIn("another-host", self.zoo("submit", "a", "--submit", code=6).stderr)
         # By another host's clock it may be dead: here it has to be silent for a term before anybody says so.
         time.sleep(1.2)
-        self.zoo("submit", "a", "--submit", "--lease-term", "1", "--share-machine")
+        self.zoo("submit", "a", "--submit", "--lease-term", "1")
         self.wait_for("done", "a-kaiju1")
 
     def test_work_by_hand_is_in_the_way(self):
@@ -114,9 +114,9 @@ class Queue(ZooTest):
                                  "w", "--text", "t", "--prompt", "p"], cwd=self.folder, stderr=subprocess.DEVNULL)
         try:
             deadline = time.time() + 20
-            while "by hand" not in self.zoo("submit", "a").stderr and time.time() < deadline:
+            while "by hand" not in self.zoo("submit", "a", alone=True).stderr and time.time() < deadline:
                 time.sleep(0.05)
-            self.assertIn("by hand", self.zoo("submit", "a", "--submit", code=6).stderr)
+            self.assertIn("by hand", self.zoo("submit", "a", "--submit", code=6, alone=True).stderr)
         finally:
             hand.kill()
             hand.wait()
@@ -135,7 +135,7 @@ class Queue(ZooTest):
             self.feed(model)
         catalogue = self.catalogue()
         watchers = [subprocess.Popen([KAIJU, "zoo", "watch", "--catalogue", catalogue, "--state", state, "--interval", "0.1",
-                                      *FAST], cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                                      "--share-machine", *FAST], cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
                     for state in ("one", "two")]
         most = 0
         deadline = time.time() + 120
@@ -243,7 +243,7 @@ class Dies(ZooTest):
         self.assertGreater(needed, 500_000)
         (small / "filler").write_bytes(b"x" * (8 * 2**20 - 400_000))
         state = ("--catalogue", self.catalogue(), "--state", "small/state")
-        self.kaiju("zoo", "submit", "a", "--submit", *state, *FAST)
+        self.kaiju("zoo", "submit", "a", "--submit", *state, "--share-machine", *FAST)
         deadline = time.time() + 60
         verdict = small / "state/jobs/a-kaiju1/verdict.json"
         while not verdict.exists() and time.time() < deadline:
@@ -253,9 +253,9 @@ class Dies(ZooTest):
         self.assertIn("free", told["reason"])
         self.assertFalse((self.store / "models/a-kaiju1.knot").exists())
         (small / "filler").unlink()
-        self.kaiju("zoo", "watch", "--once", *state, *FAST, code=12)
-        self.kaiju("zoo", "retry", "a", *state, *FAST)
-        self.kaiju("zoo", "watch", "--interval", "0.1", *state, *FAST, code=11)
+        self.kaiju("zoo", "watch", "--once", *state, "--share-machine", *FAST, code=12)
+        self.kaiju("zoo", "retry", "a", *state, "--share-machine", *FAST)
+        self.kaiju("zoo", "watch", "--interval", "0.1", *state, "--share-machine", *FAST, code=11)
         self.kaiju("knot", "verify", self.store / "models/a-kaiju1.knot")
 
     def test_a_feeder_that_fails_is_not_looped(self):

@@ -8,7 +8,7 @@ import time
 
 from support import KaijuTest, text
 
-FAST = ("--lease-beat", "0.2", "--lease-term", "5", "--share-machine")
+FAST = ("--lease-beat", "0.2", "--lease-term", "5")
 
 
 WIDER = {9: {"width": 256, "ffn": 1024}}  # by seed: a model of some megabytes
@@ -89,7 +89,10 @@ class ZooTest(KaijuTest):
         self.put(f"models/iq-ladder/{model}/{model}.imatrix", made / "imatrix")
         self.put(f"models/{model}/{model}-f16.gguf", made / "f16.gguf")
 
-    def zoo(self, command, *arguments, code=0, **rest):
+    def zoo(self, command, *arguments, code=0, alone=False, **rest):
+        """A command of the zoo. Other tests on this machine are not in its way, unless it is told that it is alone."""
+        if command in ("plan", "submit", "watch", "retry") and not alone:
+            arguments += ("--share-machine",)
         return self.kaiju("zoo", command, *arguments, "--catalogue", self.catalogue(), "--state", "state", code=code, **rest)
 
     def zoo_answer(self, command, *arguments, code=0):
