@@ -24,7 +24,7 @@ case $command in
         chown munge: "$folder/munge/key" && chmod 400 "$folder/munge/key"
         setpriv --reuid=munge --regid=munge --clear-groups munged --force --socket="$folder/munge/sock" \
             --key-file="$folder/munge/key" --log-file="$folder/munge/log" --pid-file="$folder/munge/pid" \
-            --seed-file="$folder/munge/seed" > "$folder/log/munged" 2>&1
+            --seed-file="$folder/munge/seed" > "$folder/log/munged" 2>&1 || { cat "$folder/log/munged" >&2; exit 1; }
         memory=$(($(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo) / 1024 - 512))
         cat > "$SLURM_CONF" << END
 ClusterName=lab

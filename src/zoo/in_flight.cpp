@@ -103,7 +103,8 @@ std::vector<InFlight> in_flight(ObjectStore& store, State& state, const LeaseTer
         for (const SlurmJob& job : slurm_queue()) {
             const std::string rest = job.name.substr(job.name.find(':') + 1);  // "kaiju:NAME:STEP"
             const std::string name = rest.substr(0, rest.find(':'));
-            if (!names.contains(name)) {
+            if (!names.contains(name) &&
+                !rest.ends_with(":verdict")) {  // which only writes down how it ended
                 found.push_back({.what = fmt::format("{} (Slurm job {})", job.name, job.id),
                                  .kind = "encode",
                                  .owner = {}});

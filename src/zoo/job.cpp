@@ -307,9 +307,9 @@ class Runner {
         if (end == std::string::npos) {
             return "(no output)";
         }
-        const size_t begin = text.rfind('\n', end);
-        return text.substr(begin == std::string::npos ? 0 : begin + 1,
-                           std::min(end - (begin == std::string::npos ? 0 : begin), kMost));
+        const size_t before = text.rfind('\n', end);
+        const size_t begin = before == std::string::npos ? 0 : before + 1;
+        return text.substr(begin, std::min(end + 1 - begin, kMost));
     }
 
     void fetch() {

@@ -78,10 +78,9 @@ class Ladder {
         if (result.code != 0) {
             const std::string text = fs::exists(log) ? read_text(log) : std::string();
             const size_t end = text.find_last_not_of('\n');
-            const size_t begin = end == std::string::npos ? end : text.rfind('\n', end);
-            const std::string last = end == std::string::npos
-                                         ? ""
-                                         : text.substr(begin == std::string::npos ? 0 : begin + 1, end + 1);
+            const size_t before = end == std::string::npos ? end : text.rfind('\n', end);
+            const size_t begin = before == std::string::npos ? 0 : before + 1;
+            const std::string last = end == std::string::npos ? "" : text.substr(begin, end + 1 - begin);
             throw Error(result.code > 1 && result.code <= static_cast<int>(ErrorCode::io)
                             ? ErrorCode{result.code}
                             : ErrorCode::bad_input,

@@ -160,9 +160,20 @@ std::string scatter(const ReportModel& model, const std::string& title, const Fi
     }
     svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">file size</text>", kWidth - kRight,
                        kHeight - 6);
+    std::vector<std::pair<double, double>> labels;
     for (const auto& [point, value] : points) {
         const double px = x.at(point->bytes);
         const double py = y.at(value);
+        // Labels of points that lie together go below each other.
+        constexpr double kLabelWidth = 60;
+        constexpr double kLabelHeight = 12;
+        double ly = py - 6;
+        while (std::any_of(labels.begin(), labels.end(), [&](const auto& other) {
+            return std::fabs(other.first - px) < kLabelWidth && std::fabs(other.second - ly) < kLabelHeight;
+        })) {
+            ly += kLabelHeight;
+        }
+        labels.emplace_back(px, ly);
         const bool left = px > kWidth - 90;
         svg += fmt::format(
             "<circle class=\"{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"5\"><title>{}: {}, {}</title></circle>",

@@ -117,7 +117,7 @@ class Faults:
                 if fault == "lost":  # the server did it, the client never hears
                     self.close_connection = True
                     return None
-                if fault == "truncate":
+                if fault == "truncate" and self.command != "HEAD":
                     self.send_response_only(answer.status)
                     for name, value in headers.items():
                         self.send_header(name, value)

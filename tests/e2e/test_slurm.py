@@ -15,6 +15,7 @@ SCRIPT = SOURCE / "scripts/slurm_local.sh"
 def setUpModule():
     global folder
     folder = tempfile.mkdtemp(prefix="kaiju-slurm-")
+    os.chmod(folder, 0o755)  # munge runs as a user of its own
     started = subprocess.run([SCRIPT, "start", folder], capture_output=True, text=True, timeout=60)
     if started.returncode == 5:
         raise unittest.SkipTest(started.stderr.strip())
@@ -44,7 +45,7 @@ class Slurm(ZooTest):
         secret = {"AWS_ACCESS_KEY_ID": "ID", "AWS_SECRET_ACCESS_KEY": "do-not-tell"}
         self.zoo("submit", "cut", "--submit", *SLURM, **secret)
         self.wait_for("done", "cut-kaiju1", 120)
-        tensors = [self.answer("knot", "info", path)["tensors"]
+        tensors = [self.answer("knot", "info", path)["entries"]
                    for path in (self.store / "models/cut-kaiju1.knot", self.made(1) / "knot")]
         self.assertEqual(*tensors)
         for path in (self.folder / "state/jobs/cut-kaiju1").rglob("*"):

@@ -98,7 +98,7 @@ class Works(Store):
         self.store("put", "in", self.address, "--s3-style", "virtual", endpoint=endpoint)
         self.assertEqual(self.fetched(), data)
 
-    def test_lists_more_than_a_page(self):
+    def test_lists_what_begins_so(self):
         prefix = f"many-{random.randrange(2**60):x}/"
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             self.file("in", 1)
@@ -188,8 +188,8 @@ class Models(Store):
         self.encoded()
         remote = environment(server.endpoint)
         knot = self.put("model.knot")
-        self.assertEqual(self.answer("knot", "info", knot, **remote)["tensors"],
-                         self.answer("knot", "info", "model.knot")["tensors"])
+        self.assertEqual(self.answer("knot", "info", knot, **remote)["entries"],
+                         self.answer("knot", "info", "model.knot")["entries"])
         self.answer("knot", "verify", knot, **remote)
         self.assertEqual(self.answer("smoke", "--model", knot, "--tokens", "1,2,3", **remote)["top"],
                          self.answer("smoke", "--model", "model.knot", "--tokens", "1,2,3")["top"])
