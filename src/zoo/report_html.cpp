@@ -181,7 +181,7 @@ std::string scatter(const ReportModel& model, const std::string& title, const Fi
             value_text(value));
         svg +=
             fmt::format("<text class=\"label\" x=\"{:.1f}\" y=\"{:.1f}\"{}>{}</text>", left ? px - 8 : px + 8,
-                        py - 6, left ? " text-anchor=\"end\"" : "", escaped(point->label));
+                        ly, left ? " text-anchor=\"end\"" : "", escaped(point->label));
     }
     return svg + "</svg>";
 }
