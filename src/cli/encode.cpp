@@ -24,7 +24,7 @@ struct Options {
     EncodeOptions encode;
     std::vector<std::string> tensor_types;  ///< REGEX=TYPE, as given
     V3Flags v3;
-    std::string shard;                      ///< I/N, as given
+    std::string shard;  ///< I/N, as given
     bool dry_run = false;
 };
 
