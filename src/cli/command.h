@@ -60,6 +60,7 @@ void add_threads(CLI::App& command, int& threads);
 
 // One per subcommand file.
 void add_chat(CLI::App& app, Session& session);
+void add_assemble(CLI::App& app, Session& session);
 void add_encode(CLI::App& app, Session& session);
 void add_encode_tensor(CLI::App& app, Session& session);
 void add_f16(CLI::App& app, Session& session);
@@ -67,9 +68,12 @@ void add_gate(CLI::App& app, Session& session);
 void add_generate(CLI::App& app, Session& session);
 void add_imatrix(CLI::App& app, Session& session);
 void add_knot(CLI::App& app, Session& session);
+void add_ladder(CLI::App& app, Session& session);
 void add_lattice(CLI::App& app, Session& session);
 void add_ppl(CLI::App& app, Session& session);
 void add_smoke(CLI::App& app, Session& session);
+void add_store(CLI::App& app, Session& session);
+void add_zoo(CLI::App& app, Session& session);
 void add_bench(CLI::App& app, Session& session);
 void add_score(CLI::App& app, Session& session);
 void add_shootout(CLI::App& app, Session& session);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
@@ -23,6 +24,7 @@ struct Options {
     EncodeOptions encode;
     std::vector<std::string> tensor_types;  ///< REGEX=TYPE, as given
     V3Flags v3;
+    std::string shard;  ///< I/N, as given
     bool dry_run = false;
     double clamp_limit = 1.5;
 };
@@ -46,6 +48,26 @@ codec::TypeRule parse_rule(const std::string& text) {
     std::string type = text.substr(equals + 1);
     std::transform(type.begin(), type.end(), type.begin(), [](unsigned char c) { return std::toupper(c); });
     return {text.substr(0, equals), type};
+}
+
+void parse_shard(const std::string& text, EncodeOptions& options) {
+    constexpr uint64_t kMost = 65536;
+    const char* const end = text.data() + text.size();
+    const auto [slash, first] = std::from_chars(text.data(), end, options.shard);
+    const bool shaped = first == std::errc() && slash != end && *slash == '/';
+    const auto [stop, second] = std::from_chars(shaped ? slash + 1 : end, end, options.shards);
+    if (!shaped || second != std::errc() || stop != end || options.shards < 1 || options.shards > kMost ||
+        options.shard > options.shards) {
+        throw Error(
+            ErrorCode::usage,
+            fmt::format("--shard {}: not of the form I/N with I in 0..N (counted modulo N) and N in 1..{}",
+                        text, kMost));
+    }
+    if (!options.telemetry.empty() && options.shards > 1) {
+        throw Error(ErrorCode::usage,
+                    "--telemetry with --shard: every part carries its own; kaiju assemble "
+                    "--telemetry writes it for the whole");
+    }
 }
 
 std::string_view action_name(PlanEntry::Action action) {
@@ -121,6 +143,9 @@ int run(Session& session, const Options& given) {
     options.v3 = given.v3.options();
     for (const auto& rule : given.tensor_types) {
         options.types.push_back(parse_rule(rule));
+    }
+    if (!given.shard.empty()) {
+        parse_shard(given.shard, options);
     }
     const EncodePlan plan = codec::plan_encode(options);
     if (given.dry_run) {
@@ -209,6 +234,10 @@ void add_encode(CLI::App& app, Session& session) {
         ->check(CLI::NonNegativeNumber)
         ->capture_default_str();
     command->add_flag("--dry-run", options->dry_run, "Check everything, print the plan and write nothing");
+    command
+        ->add_option("--shard", options->shard,
+                     "Make only part I of N, for kaiju assemble; I counts modulo N, from 0 or from 1")
+        ->type_name("I/N");
     command->add_flag("--resume", encode.resume, "Continue an encode that was cut short");
     add_threads(*command, encode.threads);
     add_json(*command, session);

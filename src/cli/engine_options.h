@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "runtime/engine.h"
 #include "runtime/llama_log.h"
+#include "zoo/remote_model.h"
 
 namespace kaiju::cli {
 
@@ -47,12 +48,15 @@ inline std::unique_ptr<runtime::Engine> load_engine(const std::filesystem::path&
     if (arguments.llama_log) {
         runtime::set_llama_log([&monitor](std::string_view line) { monitor.info(line); });
     }
-    return runtime::load_engine(path, {.engine = arguments.engine,
-                                       .weight_type = runtime::weight_type_named(arguments.weight_type),
-                                       .precise = arguments.precise,
-                                       .repack = !arguments.no_repack,
-                                       .threads = arguments.threads,
-                                       .monitor = &monitor});
+    // The engine maps a whole file; a copy of one from a store is not needed once it is open.
+    const zoo::LocalCopy local(path, monitor);
+    return runtime::load_engine(local.path(),
+                                {.engine = arguments.engine,
+                                 .weight_type = runtime::weight_type_named(arguments.weight_type),
+                                 .precise = arguments.precise,
+                                 .repack = !arguments.no_repack,
+                                 .threads = arguments.threads,
+                                 .monitor = &monitor});
 }
 
 }  // namespace kaiju::cli

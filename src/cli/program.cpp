@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "cli/progress.h"
+#include "zoo/remote_model.h"
 
 namespace kaiju::cli {
 
@@ -156,6 +157,7 @@ void add_commands(CLI::App& app, Session& session) {
     add_sketch(app, session);
     add_encode(app, session);
     add_encode_tensor(app, session);
+    add_assemble(app, session);
     add_knot(app, session);
     add_ppl(app, session);
     add_gate(app, session);
@@ -165,6 +167,9 @@ void add_commands(CLI::App& app, Session& session) {
     add_generate(app, session);
     add_chat(app, session);
     add_lattice(app, session);
+    add_store(app, session);
+    add_ladder(app, session);
+    add_zoo(app, session);
     add_bench(app, session);
     add_completions(app, session);
 }
@@ -192,6 +197,7 @@ void hold_standard_streams() {
 int run_program(int argc, char** argv) {
     hold_standard_streams();
     install_signal_handlers();
+    zoo::allow_remote_models({});
     ProgramSession session;
     try {
         CLI::App app(

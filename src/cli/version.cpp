@@ -1,3 +1,4 @@
+#include <curl/curl.h>
 #include <fmt/core.h>
 #include <fmt/format.h>
 #include <ggml.h>
@@ -5,6 +6,8 @@
 #include <llama.h>
 #include <oneapi/tbb/version.h>
 #include <openssl/crypto.h>
+#include <sqlite3.h>
+#include <toml++/impl/version.h>
 #include <xxhash.h>
 
 #include <Spectra/Util/Version.h>
@@ -42,6 +45,9 @@ std::string version_text() {
                                      NLOHMANN_JSON_VERSION_PATCH));
     add("CLI11", CLI11_VERSION);
     add("OpenSSL", OpenSSL_version(OPENSSL_VERSION));
+    add("libcurl", LIBCURL_VERSION);
+    add("SQLite", sqlite3_libversion());
+    add("toml++", fmt::format("{}.{}.{}", TOML_LIB_MAJOR, TOML_LIB_MINOR, TOML_LIB_PATCH));
     add("xxHash", packed(XXH_versionNumber()));
     return text;
 }

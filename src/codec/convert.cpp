@@ -152,7 +152,7 @@ ConvertReport pack_knot(const ModelFile& model, const std::filesystem::path& out
     }
     format::KnotWriter file(out, std::move(entries));
     const nlohmann::json metadata = {{"created_by", created_by},
-                                     {"source", {{"model", source_json(model.mappings(), monitor)}}},
+                                     {"source", {{"model", source_json(model, monitor)}}},
                                      {"general", general_json(model)}};
     monitor.begin("pack", payload_bytes, "B");
     if (has_key_values) {

@@ -55,8 +55,8 @@ json v3_json(const V3Options& v3) {
 /// The metadata of the knot: a function of inputs and settings alone, so that equal encodes give equal files.
 json metadata_of(const EncodePlan& plan, Monitor& monitor) {
     const auto& options = plan.options;
-    json source = {{"model", source_json(plan.model->mappings(), monitor)}};
-    source["base"] = plan.base ? source_json(plan.base->mappings(), monitor) : source["model"];
+    json source = {{"model", source_json(*plan.model, monitor)}};
+    source["base"] = plan.base ? source_json(*plan.base, monitor) : source["model"];
     const MappedFile imatrix(options.imatrix);
     source["imatrix"] = source_json({&imatrix, 1}, monitor);
     json kaiju = {{"encoder", encoder_name(options)},
@@ -81,6 +81,21 @@ json metadata_of(const EncodePlan& plan, Monitor& monitor) {
                                    {"line_hashes", calibration->line_hashes}};
     }
     return metadata;
+}
+
+/// Of a shard: what codec::assemble needs to make the whole of parts.
+json part_metadata(const EncodePlan& plan, const json& metadata, const EncodeReport& report) {
+    json entries = json::array();
+    for (const auto& info : plan.whole) {
+        entries.push_back(
+            {{"name", info.name}, {"type", info.type}, {"shape", info.shape}, {"nbytes", info.nbytes}});
+    }
+    return {{"part",
+             {{"shard", plan.options.shard % plan.options.shards},
+              {"shards", plan.options.shards},
+              {"entries", entries},
+              {"metadata", metadata},
+              {"telemetry", telemetry_json(plan, report)}}}};
 }
 
 /// What may not change between a run and the one that resumes it.
@@ -120,11 +135,12 @@ class Job {
             report(i, within("tensor " + plan_.entries[i].info.name, [&] { return write_entry(i); }));
         }
         flush();
-        writer_.finish(metadata_);
+        report_.linear_bits = plan_.linear_bits();
+        report_.seconds = seconds_since(start);
+        writer_.finish(plan_.options.shards > 1 ? part_metadata(plan_, metadata_, report_) : metadata_);
         journal_.remove();
         monitor_.end();
         report_.file_bytes = writer_.file_length();
-        report_.linear_bits = plan_.linear_bits();
         report_.file_bits =
             8.0 * static_cast<double>(report_.file_bytes) / static_cast<double>(plan_.all_weights());
         report_.seconds = seconds_since(start);
@@ -297,6 +313,9 @@ EncodeReport encode_model(const EncodePlan& plan, Monitor& monitor) {
 }
 
 double estimate_seconds(const EncodePlan& plan) {
+    if (plan.encoded_weights() == 0) {  // a shard that only copies
+        return 0;
+    }
     const PlanEntry& entry = largest_encode(plan);
     const lattice::CodebookSearch search = make_search(plan.options);
     const auto weights =

@@ -291,6 +291,41 @@ void check_disk(const EncodePlan& plan) {
     }
 }
 
+/// Keeps the entries of one shard. Each goes, the largest first, to the shard that has least to do so far: a
+/// function of the list alone, so that shards made apart fit together.
+void keep_shard(EncodePlan& plan) {
+    constexpr uint64_t kBytesPerWeight = 64;  // copying so many costs less than encoding one weight
+    const uint64_t shards = plan.options.shards;
+    plan.whole = plan.infos();
+    if (plan.entries.size() < shards) {
+        throw Error(ErrorCode::usage,
+                    fmt::format("{} shards of {} entries: some would be empty", shards, plan.entries.size()));
+    }
+    std::vector<std::pair<uint64_t, size_t>> by_cost;
+    for (size_t i = 0; i < plan.entries.size(); ++i) {
+        const PlanEntry& entry = plan.entries[i];
+        const bool work =
+            entry.action == PlanEntry::Action::encode || entry.action == PlanEntry::Action::quantise;
+        by_cost.emplace_back(work ? entry.info.weights() : entry.info.nbytes / kBytesPerWeight + 1, i);
+    }
+    std::stable_sort(by_cost.begin(), by_cost.end(),
+                     [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::vector<uint64_t> load(shards);
+    std::vector<bool> ours(plan.entries.size());
+    for (const auto& [cost, index] : by_cost) {
+        const auto least = std::min_element(load.begin(), load.end());
+        *least += cost;
+        ours[index] = static_cast<uint64_t>(least - load.begin()) == plan.options.shard % shards;
+    }
+    std::vector<PlanEntry> kept;
+    for (size_t i = 0; i < plan.entries.size(); ++i) {
+        if (ours[i]) {
+            kept.push_back(std::move(plan.entries[i]));
+        }
+    }
+    plan.entries = std::move(kept);
+}
+
 }  // namespace
 
 double EncodePlan::linear_bits() const {
@@ -390,6 +425,9 @@ EncodePlan plan_encode(const EncodeOptions& options) {
             ErrorCode::usage,
             fmt::format("{}: no tensor is left to encode: check --include, --exclude and --tensor-type",
                         options.model.string()));
+    }
+    if (options.shards > 1) {
+        keep_shard(plan);
     }
     check_disk(plan);
     return plan;

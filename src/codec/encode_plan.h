@@ -40,6 +40,8 @@ struct EncodeOptions {
     std::string created_by;  ///< program and version, for the metadata
     int threads = 1;
     bool resume = false;
+    uint64_t shard = 0;   ///< which part of the entries to make, counted modulo shards
+    uint64_t shards = 1;  ///< above 1 the output is a part for codec::assemble, not a model
 };
 
 /// One entry of the file to be written, in file order.
@@ -62,7 +64,8 @@ struct EncodePlan {
     format::Imatrix imatrix{};
     std::unique_ptr<format::SketchFile> sketch{};          ///< v3
     std::unique_ptr<format::CovarianceFile> covariance{};  ///< v3
-    std::vector<PlanEntry> entries{};
+    std::vector<PlanEntry> entries{};                      ///< of the shard, where there are shards
+    std::vector<format::TensorInfo> whole{};  ///< with shards: the entries of all of them, in file order
 
     [[nodiscard]] bool is_v3() const { return options.encoder == "v3"; }
     [[nodiscard]] const format::ModelFile& base_file() const { return base ? *base : *model; }

@@ -30,6 +30,13 @@ nlohmann::json source_json(std::span<const MappedFile> files, Monitor& monitor) 
     return {{"sha256", hash.hex()}, {"size", size}};
 }
 
+nlohmann::json source_json(const format::ModelFile& model, Monitor& monitor) {
+    if (const std::optional<format::SourceHash> known = model.source()) {
+        return {{"sha256", known->sha256}, {"size", known->size}};
+    }
+    return source_json(model.mappings(), monitor);
+}
+
 nlohmann::json general_json(const format::ModelFile& model) {
     nlohmann::json general = nlohmann::json::object();
     const format::KeyValues key_values(model.key_values());

@@ -12,6 +12,9 @@ namespace kaiju::codec {
 /// them whole; progress counts bytes.
 [[nodiscard]] nlohmann::json source_json(std::span<const MappedFile> files, Monitor& monitor);
 
+/// The same of a model, wherever it is.
+[[nodiscard]] nlohmann::json source_json(const format::ModelFile& model, Monitor& monitor);
+
 /// {"architecture", "name"} as far as the key-values have them.
 [[nodiscard]] nlohmann::json general_json(const format::ModelFile& model);
 

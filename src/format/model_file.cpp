@@ -8,7 +8,25 @@
 
 namespace kaiju::format {
 
+namespace {
+
+ModelFile::RemoteOpener& remote_opener() {
+    static ModelFile::RemoteOpener opener;
+    return opener;
+}
+
+}  // namespace
+
+void ModelFile::set_remote_opener(RemoteOpener opener) {
+    remote_opener() = std::move(opener);
+}
+
 std::unique_ptr<ModelFile> ModelFile::open(const std::filesystem::path& path) {
+    if (remote_opener()) {
+        if (std::unique_ptr<ModelFile> remote = remote_opener()(path.string())) {
+            return remote;
+        }
+    }
     const MappedFile file(path);
     if (looks_like_gguf(file.bytes())) {
         return std::make_unique<GgufFile>(path);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,6 +15,12 @@
 
 namespace kaiju::format {
 
+/// What identifies the files of a model: SHA-256 (hex) and bytes of all of them as one.
+struct SourceHash {
+    std::string sha256;
+    uint64_t size = 0;
+};
+
 /// A model file: a GGUF (whole, or split as NAME-00001-of-0000N.gguf and named by its first part) or a knot.
 /// Payloads are mapped, not read. Containers know nothing of wires: the bytes of a KAIJU tensor are bytes
 /// here.
@@ -24,6 +31,11 @@ class ModelFile {
     /// Opens by magic, not by file name. Throws missing, or bad_input naming the file and what is wrong in
     /// it.
     [[nodiscard]] static std::unique_ptr<ModelFile> open(const std::filesystem::path& path);
+
+    /// Opens what is not a file: gives nothing for names that are files. Set once, before threads, by whoever
+    /// knows object stores.
+    using RemoteOpener = std::function<std::unique_ptr<ModelFile>(const std::string& name)>;
+    static void set_remote_opener(RemoteOpener opener);
 
     [[nodiscard]] virtual const std::filesystem::path& path() const = 0;
     /// Every file the model is made of, in order: one, or the parts of a split GGUF.
@@ -38,6 +50,9 @@ class ModelFile {
     [[nodiscard]] virtual Bytes key_values() const = 0;
     /// The same files, mapped.
     [[nodiscard]] virtual std::span<const MappedFile> mappings() const = 0;
+    /// Where it is known without the mappings, which may then have holes where nothing was asked for; nothing
+    /// for files.
+    [[nodiscard]] virtual std::optional<SourceHash> source() const { return std::nullopt; }
     /// True for a knot, false for a GGUF.
     [[nodiscard]] virtual bool is_knot() const = 0;
 

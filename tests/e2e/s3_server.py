@@ -1,0 +1,172 @@
+"""A real S3 server (SeaweedFS) on the loopback, and a proxy in front of it that makes things go wrong."""
+import http.client
+import http.server
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+SOURCE = pathlib.Path(os.environ["KAIJU_SOURCE"])
+ACCESS, SECRET = "AKTESTKEY", "SKTESTSECRETvalue"
+
+
+def free_ports(count):
+    """Ports that are free now, and free again 10000 higher, where the server wants its own protocol."""
+    found, held = [], []
+    while len(found) < count:
+        try:
+            one = socket.create_server(("127.0.0.1", 0))
+            held.append(one)
+            port = one.getsockname()[1]
+            if port + 10000 < 65536:
+                held.append(socket.create_server(("127.0.0.1", port + 10000)))
+                found.append(port)
+        except OSError:
+            continue
+    for one in held:
+        one.close()
+    return found
+
+
+def program(name):
+    """The path of a server's program, fetched where it is not there yet."""
+    try:
+        return subprocess.run([SOURCE / "scripts/s3_server.sh", name], check=True, capture_output=True, text=True,
+                              timeout=300).stdout.strip()
+    except subprocess.SubprocessError as error:
+        raise unittest.SkipTest(f"no S3 server: {getattr(error, 'stderr', error)}")
+
+
+class Server:
+    """SeaweedFS with one bucket, "zoo"."""
+
+    def __init__(self):
+        self.program = program("weed")
+        self.folder = tempfile.mkdtemp(prefix="kaiju-s3-")
+        self.port, self.master, self.filer, self.volume = free_ports(4)
+        self.endpoint = f"http://127.0.0.1:{self.port}"
+        self.process = None
+        self.start()
+
+    def start(self):
+        environment = {**os.environ, "AWS_ACCESS_KEY_ID": ACCESS, "AWS_SECRET_ACCESS_KEY": SECRET, "S3_BUCKET": "zoo"}
+        self.log = open(pathlib.Path(self.folder) / "log", "ab")
+        self.process = subprocess.Popen(
+            [self.program, "mini", f"-dir={self.folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-s3.port={self.port}",
+             "-s3.port.iceberg=0", "-s3.domainName=localhost", f"-master.port={self.master}", f"-filer.port={self.filer}",
+             f"-volume.port={self.volume}", "-admin.ui=false", "-webdav=false", "-metricsPort=0"],
+            env=environment, stdout=self.log, stderr=self.log, cwd=self.folder)
+
+    def stop(self):
+        if self.process:
+            self.process.terminate()
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+            self.process = None
+            self.log.close()
+
+    def close(self):
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Faults:
+    """What the proxy does to requests. `rule(method, path)` gives the fault of one request, or None."""
+
+    def __init__(self, upstream):
+        self.upstream, self.rule, self.seen, self.headers = upstream, lambda method, path: None, [], []
+        faults = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_):
+                pass
+
+            def handle_any(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                fault = faults.rule(self.command, self.path)
+                faults.seen.append((self.command, self.path, fault))
+                if isinstance(fault, int):
+                    return self.answer(fault, {}, b"")
+                if fault == "drop":
+                    self.close_connection = True
+                    return None
+                if isinstance(fault, float):
+                    time.sleep(fault)
+                upstream = http.client.HTTPConnection(faults.upstream, timeout=60)
+                upstream.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+                for name, value in self.headers.items():
+                    upstream.putheader(name, value)
+                upstream.endheaders(body)
+                answer = upstream.getresponse()
+                content = answer.read()
+                headers = {name: value for name, value in answer.getheaders()
+                           if name.lower() not in ("content-length", "transfer-encoding", "connection")}
+                if self.command == "HEAD":
+                    headers["Content-Length"] = answer.getheader("Content-Length") or "0"
+                if fault == "lost":  # the server did it, the client never hears
+                    self.close_connection = True
+                    return None
+                if fault == "truncate" and self.command != "HEAD":
+                    self.send_response_only(answer.status)
+                    for name, value in headers.items():
+                        self.send_header(name, value)
+                    self.send_header("Content-Length", str(len(content)))
+                    self.end_headers()
+                    self.wfile.write(content[:len(content) // 2])
+                    self.close_connection = True
+                    return None
+                if fault == "short":  # a body that ends early and says that it is whole
+                    content = content[:len(content) // 2]
+                if fault == "flip" and content:
+                    content = bytes([content[0] ^ 1]) + content[1:]
+                return self.answer(answer.status, headers, content)
+
+            def answer(self, status, headers, content):
+                self.send_response_only(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                if "Content-Length" not in headers:
+                    self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(content)
+
+            do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = handle_any
+
+        class Quiet(http.server.ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, *_):
+                pass
+
+        self.server = Quiet(("127.0.0.1", 0), Handler)
+        self.endpoint = f"http://127.0.0.1:{self.server.server_port}"
+        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+        self.thread.start()
+
+    def first(self, count, fault, method="", path=""):
+        """The fault hits the first `count` requests of that method whose path matches."""
+        left = [count]
+
+        def rule(own_method, own_path):
+            if own_method.startswith(method) and re.search(path, own_path) and left[0] > 0:
+                left[0] -= 1
+                return fault
+            return None
+
+        self.rule, self.seen = rule, []
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()

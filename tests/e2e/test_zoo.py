@@ -1,0 +1,274 @@
+"""The zoo: a queue that drains by itself, and everything that interrupts it."""
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import time
+import unittest
+
+from support import KAIJU
+from zoo_support import FAST, ZooTest
+
+
+class Queue(ZooTest):
+    def test_a_queue_of_six_drains_unattended(self):
+        self.entry("ready")
+        self.entry("fed", "auto-feed", source=str(self.made(2) / "f16.gguf"), ppl_max=1e6, kl_max=100.0, reference="f16")
+        self.entry("outside", "EXTERNAL")
+        self.entry("held", "HOLD", reason="not today")
+        self.entry("mixture", "out-of-scope", reason="mixture of experts")
+        self.entry("wrong")
+        self.feed("ready")
+        self.feed("wrong", passes=False)
+        self.qspec("fed", 2)
+        watch = subprocess.Popen([KAIJU, "zoo", "watch", "--catalogue", self.catalogue(), "--state", "state", "--interval", "0.2",
+                                  "--json", "--share-machine", *FAST], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(3)
+        self.feed("outside", seed=3)
+        out, err = watch.communicate(timeout=240)
+        self.assertEqual(watch.returncode, 12, out + err)
+        standing = {m["model"]: m["standing"] for m in json.loads(out)["models"]}
+        self.assertEqual(standing, {"ready": "done", "fed": "done", "outside": "done", "held": "on-hold",
+                                    "mixture": "out-of-scope", "wrong": "failed"})
+        self.assertIn("held: skipped, on-hold: not today", err)
+        self.assertIn("mixture: skipped, out-of-scope: mixture of experts", err)
+        for model, seed in (("ready", 1), ("fed", 2), ("outside", 3)):
+            self.kaiju("knot", "verify", self.store / f"models/{model}-kaiju1.knot")
+            if model == "fed":  # its prerequisites are the feeder's
+                self.kaiju("encode", "--model", self.store / "models/fed/fed-f16.gguf", "--imatrix",
+                           self.store / "models/iq-ladder/fed/fed.imatrix", "--base", self.store / "models/fed.knot", "--out",
+                           "expected.knot")
+            expected = self.folder / "expected.knot" if model == "fed" else self.made(seed) / "knot"
+            self.assertEqual(*(self.answer("knot", "info", path)["entries"]
+                               for path in (self.store / f"models/{model}-kaiju1.knot", expected)))
+            json.loads((self.store / f"models/{model}-kaiju1.telemetry.json").read_text())
+            self.assertTrue((self.store / f"models/{model}-kaiju1.gate.log").exists())
+        self.assertFalse((self.store / "models/wrong-kaiju1.knot").exists())
+        self.assertFalse((self.store / "models/wrong-kaiju1.telemetry.json").exists())
+        self.assertTrue((self.store / "models/wrong-kaiju1.gate.log").exists())
+        ladder = json.loads((self.store / "models/iq-ladder/fed/fed.ladder.json").read_text())
+        self.assertEqual([r["type"] for r in ladder["rungs"]], ["IQ2_S", "IQ3_XXS", "IQ3_S"])
+        for rung in ladder["rungs"]:
+            self.assertGreater(rung["mean_kl"], 0)
+            self.assertTrue((self.store / f"models/iq-ladder/fed/fed-{rung['type']}.gguf").exists())
+        # A second attempt of v1 needs a new id; on hold the failure is out of the way.
+        self.assertIn("new id", self.zoo("retry", "wrong", code=4).stderr)
+        self.zoo("hold", "wrong", "--reason", "gate")
+        self.zoo("watch", "--once", code=11)
+        self.zoo("unhold", "wrong")
+        self.zoo("watch", "--once", code=12)
+        # The state made again from the store says the same.
+        os.rename(self.folder / "state", self.folder / "old-state")
+        self.zoo("rebuild")
+        self.zoo("watch", "--once", code=12)
+        report = self.folder / "report.html"
+        self.zoo("report", "--out", report)
+        page = report.read_text()
+        for word in ("ready", "mixture of experts", "<svg", "wrong"):
+            self.assertIn(word, page)
+
+    def test_submit_is_a_dry_run_and_says_what_is_missing(self):
+        self.entry("a")
+        self.entry("b", "auto-feed", source="b.gguf")
+        self.entry("v3", encoder="v3", ppl_max=10.0, kl_max=1.0, reference="f16")
+        missing = self.zoo("submit", "b", code=5).stderr
+        self.assertIn("f16, imatrix, base, qspec", missing)
+        self.assertIn("zoo submit b --feed", missing)
+        self.assertIn("sketch", self.zoo("submit", "v3", code=5).stderr)
+        self.zoo("check", code=1)
+        self.feed("a")
+        plan = self.zoo_answer("submit", "a")
+        self.assertEqual(plan["key"], "models/a-kaiju1.knot")
+        self.assertEqual([s["name"] for s in plan["steps"]], ["fetch", "encode", "verify", "gate", "publish"])
+        self.assertGreater(plan["estimate"]["seconds"], 0)
+        self.assertFalse((self.store / "zoo").exists())
+        check = self.zoo_answer("check", "a")
+        self.assertTrue(check["ready"])
+        self.assertEqual(check["models"][0]["architecture"], "llama")
+        right = int((self.made(1) / "right").read_text())
+        self.assertEqual(self.zoo_answer("params", "a")["expect_token"], right)
+        self.assertIn(f"KAIJU_EXPECT_TOKEN={right}\n", self.zoo("params", "a", "--format", "shell").stdout)
+        damaged = self.store / "models/a/a-f16.gguf"
+        damaged.write_bytes(damaged.read_bytes()[:5000])
+        self.assertIn("f16 (there, but", self.zoo("submit", "a", code=5).stderr)
+
+    def test_nothing_is_submitted_while_something_is_in_flight(self):
+        self.entry("a")
+        self.entry("b")
+        self.feed("a")
+        self.feed("b")
+        leases = self.store / "zoo/lease"
+        leases.mkdir(parents=True)
+        (leases / "0.1").write_text(json.dumps({"owner": "another-host", "kind": "encode"}))
+        (leases / "0.1.beat").write_text("x")
+        self.assertIn("another-host", self.zoo("submit", "a", "--submit", code=6).stderr)
+        # By another host's clock it may be dead: here it has to be silent for a term before anybody says so.
+        time.sleep(1.2)
+        self.zoo("submit", "a", "--submit", "--lease-term", "1")
+        self.wait_for("done", "a-kaiju1")
+
+    def test_work_by_hand_is_in_the_way(self):
+        self.entry("a")
+        self.feed("a")
+        text_pipe = self.folder / "calibration"
+        os.mkfifo(text_pipe)  # it waits for a text that never comes
+        hand = subprocess.Popen([KAIJU, "ladder", "--source", text_pipe, "--id", "x", "--store", self.folder / "other", "--work",
+                                 "w", "--text", "t", "--prompt", "p"], cwd=self.folder, stderr=subprocess.DEVNULL)
+        try:
+            deadline = time.time() + 20
+            while "by hand" not in self.zoo("submit", "a", alone=True).stderr and time.time() < deadline:
+                time.sleep(0.05)
+            self.assertIn("by hand", self.zoo("submit", "a", "--submit", code=6, alone=True).stderr)
+        finally:
+            hand.kill()
+            hand.wait()
+
+    def test_a_lease_that_cannot_be_read_counts_as_busy(self):
+        self.entry("a")
+        self.feed("a")
+        leases = self.store / "zoo/lease"
+        leases.mkdir(parents=True)
+        (leases / "0.1").write_text("not what it should be")
+        self.assertIn("unknown", self.zoo("submit", "a", "--submit", code=6).stderr)
+
+    def test_two_watchers_never_encode_at_once(self):
+        for model in ("a", "b", "c"):
+            self.entry(model)
+            self.feed(model)
+        catalogue = self.catalogue()
+        watchers = [subprocess.Popen([KAIJU, "zoo", "watch", "--catalogue", catalogue, "--state", state, "--interval", "0.1",
+                                      "--share-machine", *FAST], cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                    for state in ("one", "two")]
+        most = 0
+        deadline = time.time() + 120
+        while any(w.poll() is None for w in watchers) and time.time() < deadline:
+            running = {p.parent.name for s in ("one", "two") for p in self.folder.glob(f"{s}/jobs/*/story.log")
+                       if not (p.parent / "verdict.json").exists()
+                       and subprocess.run(["pgrep", "-f", f"zoo run {p.parent}$"], capture_output=True).returncode == 0}
+            most = max(most, len(running))
+            time.sleep(0.02)
+        for watcher in watchers:
+            watcher.kill() if watcher.poll() is None else None
+            watcher.communicate()
+        self.assertEqual(most, 1)
+        for model in ("a", "b", "c"):
+            self.kaiju("knot", "verify", self.store / f"models/{model}-kaiju1.knot")
+
+    def test_shards_give_the_same_bytes(self):
+        self.entry("whole")
+        self.entry("cut", shards=3)
+        self.feed("whole")
+        self.feed("cut")
+        for model in ("whole", "cut"):
+            self.zoo("submit", model, "--submit", *FAST)
+            self.wait_for("done", f"{model}-kaiju1")
+        made = [self.answer("knot", "info", self.store / f"models/{model}-kaiju1.knot") for model in ("whole", "cut")]
+        self.assertEqual(made[0]["entries"], made[1]["entries"])
+
+    def test_cancel_and_retry(self):
+        self.entry("a")
+        self.feed("a")
+        folder = self.folder / "state/jobs/a-kaiju1"
+        self.zoo("submit", "a", "--submit", *FAST)
+        self.zoo("cancel", "a")
+        deadline = time.time() + 30
+        while not (folder / "verdict.json").exists() and time.time() < deadline:
+            time.sleep(0.05)
+        state = self.zoo_answer("status")["attempts"][0]["state"]
+        if state == "cancelled":  # it may have been done before it heard
+            self.zoo("watch", "--once", code=12)
+            self.zoo("retry", "a", *FAST)
+        self.wait_for("done", "a-kaiju1")
+        self.zoo("watch", "--once", code=11)
+
+
+class Dies(ZooTest):
+    def test_killed_at_many_moments_the_result_is_the_same(self):
+        self.entry("a", ppl_max=1e6, kl_max=100.0, reference="f16")
+        self.feed("a")
+        plan = self.zoo_answer("submit", "a", "--submit", "--threads", 1, *FAST)
+        folder = pathlib.Path(plan["folder"])
+        self.end_jobs()
+        whole = {"models/a-kaiju1.knot", "models/a-kaiju1.telemetry.json", "models/a-kaiju1.gate.log"}
+        kills, chance = 0, random.Random(7)
+        deadline = time.time() + 200
+        while not (folder / "verdict.json").exists() and time.time() < deadline:
+            run = subprocess.Popen([KAIJU, "zoo", "run", folder], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            pause = chance.uniform(0, 0.25) if kills < 50 else 60
+            try:
+                run.wait(pause)
+            except subprocess.TimeoutExpired:
+                run.send_signal(signal.SIGKILL)
+                run.wait()
+                kills += 1
+                # What is visible is whole: objects of the attempt are there or not, never in between.
+                knot = self.store / "models/a-kaiju1.knot"
+                if knot.exists():
+                    self.kaiju("knot", "verify", knot)
+        self.assertGreater(kills, 5)
+        verdict = json.loads((folder / "verdict.json").read_text())
+        self.assertEqual(verdict["state"], "done", (folder / "story.log").read_text())
+        for key in whole:
+            self.assertTrue((self.store / key).exists(), key)
+        self.assertEqual(self.answer("knot", "info", self.store / "models/a-kaiju1.knot")["entries"],
+                         self.answer("knot", "info", self.made(1) / "knot")["entries"])
+
+    def test_the_watcher_starts_a_dead_job_again(self):
+        self.entry("a")
+        self.feed("a")
+        plan = self.zoo_answer("submit", "a", "--submit", *FAST)
+        os.kill(int(plan["handle"].split("@")[0]), signal.SIGKILL)
+        self.zoo("watch", "--interval", "0.1", code=11)
+        status = self.zoo_answer("status")["attempts"][0]
+        self.assertEqual(status["state"], "done")
+        self.assertLessEqual(status["restarts"], 1)
+
+    def test_a_job_that_always_dies_fails(self):
+        self.entry("a")
+        self.feed("a")
+        plan = self.zoo_answer("submit", "a", "--submit", *FAST)
+        os.kill(int(plan["handle"].split("@")[0]), signal.SIGKILL)
+        self.zoo("watch", "--interval", "0.1", "--restarts", "0", code=12)
+        self.zoo("retry", "a", *FAST)
+        self.wait_for("done", "a-kaiju1")
+
+    @unittest.skipIf(os.geteuid() != 0, "mounts a small file system")
+    def test_a_full_disk_is_told_and_survived(self):
+        self.entry("a")
+        self.feed("a", seed=9)
+        small = self.folder / "small"
+        small.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", small], capture_output=True).returncode != 0:
+            self.skipTest("cannot mount here")
+        self.addCleanup(subprocess.run, ["umount", "-l", small], check=False)
+        needed = (self.made(9) / "knot").stat().st_size
+        self.assertGreater(needed, 500_000)
+        (small / "filler").write_bytes(b"x" * (8 * 2**20 - 400_000))
+        state = ("--catalogue", self.catalogue(), "--state", "small/state")
+        self.kaiju("zoo", "submit", "a", "--submit", *state, "--share-machine", *FAST)
+        deadline = time.time() + 60
+        verdict = small / "state/jobs/a-kaiju1/verdict.json"
+        while not verdict.exists() and time.time() < deadline:
+            time.sleep(0.1)
+        told = json.loads(verdict.read_text())
+        self.assertEqual((told["state"], told["step"], told["code"]), ("failed", "encode", 7))
+        self.assertIn("free", told["reason"])
+        self.assertFalse((self.store / "models/a-kaiju1.knot").exists())
+        (small / "filler").unlink()
+        self.kaiju("zoo", "watch", "--once", *state, "--share-machine", *FAST, code=12)
+        self.kaiju("zoo", "retry", "a", *state, "--share-machine", *FAST)
+        self.kaiju("zoo", "watch", "--interval", "0.1", *state, "--share-machine", *FAST, code=11)
+        self.kaiju("knot", "verify", self.store / "models/a-kaiju1.knot")
+
+    def test_a_feeder_that_fails_is_not_looped(self):
+        self.entry("a", "auto-feed", source="not-there.gguf")
+        self.zoo("watch", "--interval", "0.1", code=12)
+        self.zoo("watch", "--interval", "0.1", code=12)
+        attempts = self.zoo_answer("status")["attempts"]
+        self.assertEqual([a["name"] for a in attempts], ["a-feed-1"])
+        self.assertIn("not-there.gguf", attempts[0]["verdict"])
+
+
+unittest.main()
