@@ -89,7 +89,7 @@ step "argmax gate on the knot" gate.json \
     answer gate.json "$kaiju" gate run --qspec qspec.json --model kaiju1.knot --json
 step "perplexity and divergence of the Q4_1 original and the knot ($EVALUATION_CHUNKS chunks)" ppl.jsonl \
     answer ppl.jsonl "$kaiju" ppl --model q4_1.gguf --model kaiju1.knot --reference f16.gguf --text evaluation.txt \
-    --ctx 512 --chunks "$EVALUATION_CHUNKS" --json
+    --ctx 512 --chunks "$EVALUATION_CHUNKS" --engine llama --json
 step "let the knot write" sentence.json \
     answer sentence.json "$kaiju" generate --model kaiju1.knot --prompt "$PROMPT" --tokens 24 --temp 0 --json
 

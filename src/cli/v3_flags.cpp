@@ -56,7 +56,7 @@ void add_v3_flags(CLI::App& command, V3Flags& flags) {
         ->capture_default_str();
     command
         .add_option("--order", flags.order,
-                    "v3: natural, or activation: columns of large importance are committed first")
+                    "v3: activation: columns of large importance are committed first; natural: as they stand")
         ->capture_default_str();
     command
         .add_option(

@@ -12,7 +12,7 @@ struct V3Flags {
     codec::V3Options values;
     std::string fold{stats::fold_name(values.fold)};
     std::string codebook = "free";
-    std::string order = "natural";
+    std::string order = "activation";
     std::string side_band = "last";
     bool keep_scale = false;
 

@@ -22,7 +22,7 @@ struct V3Options {
     int sweeps = 0;           ///< rounds of coordinate descent over all blocks after the first pass
     int descent = 4;          ///< single-coordinate moves tried on a block's best code word (parity free)
     bool refit_scale = true;  ///< row scales in closed form once codes are known
-    bool activation_order = false;  ///< bulk by descending importance (perm_kind 1)
+    bool activation_order = true;  ///< bulk by descending importance (perm_kind 1)
 };
 
 /// Throws usage for a number outside its range.

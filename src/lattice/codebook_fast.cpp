@@ -316,6 +316,7 @@ HWY_AFTER_NAMESPACE();
 namespace kaiju::lattice {
 
 const CodebookKernels& codebook_kernels(Simd simd) {
+    // NOLINTNEXTLINE(bugprone-branch-clone): where scalar is all that was compiled
     KAIJU_RETURN_FOR(simd, kernels)
 }
 

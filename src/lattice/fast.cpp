@@ -118,6 +118,7 @@ namespace kaiju::lattice {
 namespace {
 
 const FastKernels& kernels_of(Simd simd) {
+    // NOLINTNEXTLINE(bugprone-branch-clone): where scalar is all that was compiled
     KAIJU_RETURN_FOR(simd, fast_kernels)
 }
 

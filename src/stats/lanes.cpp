@@ -95,6 +95,7 @@ HWY_AFTER_NAMESPACE();
 namespace kaiju::stats {
 
 const LaneKernels& lane_kernels(lattice::Simd simd) {
+    // NOLINTNEXTLINE(bugprone-branch-clone): where scalar is all that was compiled
     KAIJU_RETURN_FOR(simd, kernels)
 }
 

@@ -76,7 +76,9 @@ std::optional<std::string> ini_value(std::string_view text, std::string_view sec
         if (!nested) {
             parent = value.empty() ? name : std::string();
         }
-        if ((nested && !parent.empty() ? parent + "." + name : name) == key) {
+        std::string path = nested && !parent.empty() ? parent : std::string();
+        path.append(path.empty() ? "" : ".").append(name);
+        if (path == key) {
             return std::string(value);
         }
     }

@@ -166,7 +166,7 @@ class Ladder {
     fs::path f16() {
         const std::string key = model_.key("f16");
         const bool published = store_->head(key).has_value();
-        const fs::path path = local("f16.gguf", [&](const fs::path& out) {
+        fs::path path = local("f16.gguf", [&](const fs::path& out) {
             if (published) {
                 fetch(key, out);
             } else {

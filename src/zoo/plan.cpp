@@ -388,7 +388,7 @@ Plan plan_feed_job(const Catalogue& catalogue, const Model& model, uint64_t numb
     add_number("--chunks", catalogue.evaluation_chunks);
     add_number("--min-margin", model.min_margin);
     for (const auto& [what, key] : model.keys) {
-        add("--key", what + "=" + key);
+        add("--key", fmt::format("{}={}", what, key));
     }
     const double limit = kSecondsPerHour * model.limit_hours();
     plan.steps = {{.name = "fetch", .limit_seconds = limit, .memory_gb = 1},

@@ -141,7 +141,7 @@ TEST(EncoderV3, ThePublishedFoldIsWorseThanNone) {
 TEST(EncoderV3, IsBetterThanV1) {
     const Case c = make_case(48, 240);
     EncodeStats stats;
-    const auto v3 = encode(c, {}, stats);
+    const auto v3 = encode(c, {.activation_order = false}, stats);
     const lattice::CodebookSearch search(lattice::Parity::kept);
     const EncoderV1 v1(kaiju1::Layout::for_matrix(c.m.rows, c.m.cols, 0.1), c.m.importance, search);
     Monitor monitor;

@@ -196,7 +196,7 @@ class Dies(ZooTest):
         deadline = time.time() + 200
         while not (folder / "verdict.json").exists() and time.time() < deadline:
             run = subprocess.Popen([KAIJU, "zoo", "run", folder], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            pause = chance.uniform(0, 0.25) if kills < 50 else 60
+            pause = chance.uniform(0, 0.08) if kills < 50 else 60
             try:
                 run.wait(pause)
             except subprocess.TimeoutExpired:
