@@ -6,7 +6,6 @@
 namespace kaiju::codec {
 
 using kaiju1::kBlock;
-using kaiju1::kMultipliers;
 
 namespace {
 

@@ -15,13 +15,17 @@ lattice::CodebookSearch make_search(const EncodeOptions& options) {
 std::vector<double> column_energy(const TensorDecoder& weights, uint64_t rows, uint64_t cols, int threads) {
     constexpr uint64_t kRows = 64;
     std::vector<std::vector<double>> pieces((rows + kRows - 1) / kRows);
-    parallel_for(rows, kRows, threads, [&](size_t begin, size_t end) {
-        std::vector<float> values((end - begin) * cols);
-        weights.decode_rows(begin, end - begin, values.data());
-        std::vector<double>& sums = pieces[begin / kRows];
-        sums.assign(cols, 0.0);
-        for (size_t i = 0; i < values.size(); ++i) {
-            sums[i % cols] += static_cast<double>(values[i]) * values[i];
+    // Over pieces, not rows: ranges of rows would begin anywhere.
+    parallel_for(pieces.size(), 1, threads, [&](size_t begin, size_t end) {
+        for (size_t piece = begin; piece < end; ++piece) {
+            const uint64_t first = piece * kRows;
+            std::vector<float> values(std::min(kRows, rows - first) * cols);
+            weights.decode_rows(first, values.size() / cols, values.data());
+            std::vector<double>& sums = pieces[piece];
+            sums.assign(cols, 0.0);
+            for (size_t i = 0; i < values.size(); ++i) {
+                sums[i % cols] += static_cast<double>(values[i]) * values[i];
+            }
         }
     });
     std::vector<double> energy(cols, 0.0);

@@ -52,6 +52,7 @@ class Unfinished {
 
 std::vector<std::string> quantisation_names() {
     std::vector<std::string> names;
+    names.reserve(kTypes.size());
     for (const auto& [name, type] : kTypes) {
         names.emplace_back(name);
     }

@@ -132,7 +132,11 @@ TEST(EncoderV3, ASideBandThatComesLastTakesUpErrors) {
 
 TEST(EncoderV3, ThePublishedFoldIsWorseThanNone) {
     const Case c = make_case(32, 600);
-    V3Options options{.fold = stats::Fold::none, .comp_cap = 0, .sweeps = 0, .refit_scale = false};
+    V3Options options{.fold = stats::Fold::none,
+                      .comp_cap = 0,
+                      .sweeps = 0,
+                      .refit_scale = false,
+                      .activation_order = false};
     const double none = excess_with(c, options);
     options.fold = stats::Fold::published;
     EXPECT_GT(excess_with(c, options), 1.5 * none);
@@ -188,6 +192,19 @@ TEST(EncoderV3, BlocksCarryTheWatermarkAndKeepTheParityWhereAsked) {
             std::copy(x.begin(), x.end(), point.begin());
             EXPECT_TRUE(lattice::is_lattice_point(point)) << "row " << r << ", block " << b;
         }
+    }
+}
+
+TEST(EncoderV3, ColumnEnergyDoesNotDependOnThreads) {
+    const Matrix m = make_matrix(150, 41);
+    const auto one = column_energy(MemoryRows(m), m.rows, m.cols, 1);
+    double first = 0;
+    for (uint32_t r = 0; r < m.rows; ++r) {
+        first += static_cast<double>(m.weights[r * m.cols]) * m.weights[r * m.cols];
+    }
+    EXPECT_NEAR(one[0], first, 1e-12);
+    for (const int threads : {2, 3, 7}) {
+        EXPECT_EQ(column_energy(MemoryRows(m), m.rows, m.cols, threads), one) << threads;
     }
 }
 

@@ -24,7 +24,8 @@ class Gemma2 final : public Family {
         shape.attention_softcap = key_values.find_f32(key("attn_logit_softcapping")).value_or(50);
         shape.logit_softcap = key_values.find_f32(key("final_logit_softcapping")).value_or(30);
         if (shape.layers == kLayersOf27B) {
-            shape.attention_scale = 1 / std::sqrt(static_cast<float>(shape.width / shape.heads));
+            const uint32_t per_head = shape.width / shape.heads;  // whole, as the model has it
+            shape.attention_scale = 1 / std::sqrt(static_cast<float>(per_head));
         }
     }
 

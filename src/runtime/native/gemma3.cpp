@@ -23,7 +23,8 @@ class Gemma3 final : public Family {
         }
         shape.logit_softcap = key_values.find_f32(key("final_logit_softcapping")).value_or(0);
         if (shape.layers == kLayersOf27B) {
-            shape.attention_scale = 1 / std::sqrt(static_cast<float>(shape.width / shape.heads));
+            const uint32_t per_head = shape.width / shape.heads;  // whole, as the model has it
+            shape.attention_scale = 1 / std::sqrt(static_cast<float>(per_head));
         }
     }
 
