@@ -60,8 +60,8 @@ class Parts {
         if (at == where_.end()) {
             throw Error(ErrorCode::missing, fmt::format("entry {} is in none of the parts", info.name));
         }
-        const auto& file = at->second.first;  // no structured binding: clang cannot capture one
-        const auto& entry = at->second.second;
+        const auto& file = at->second.file;  // no structured binding: clang 14 cannot capture one
+        const auto& entry = at->second.entry;
         within(file->path().string(), [&] {
             const Bytes payload = file->entry_payload(*entry);
             if (entry->info.type != info.type || entry->info.shape != info.shape ||
