@@ -31,6 +31,7 @@ class Assemble : public testing::Test {
 
     std::vector<std::filesystem::path> parts(uint64_t shards) {
         std::vector<std::filesystem::path> made;
+        made.reserve(shards);
         for (uint64_t i = 0; i < shards; ++i) {
             made.push_back(encode("part-" + std::to_string(i) + "-of-" + std::to_string(shards), i, shards));
         }

@@ -22,6 +22,7 @@ Parts parts_of(const std::filesystem::path& knot) {
     const auto file = format::ModelFile::open(knot);
     Parts parts;
     parts.entries.assign(file->tensors().begin(), file->tensors().end());
+    parts.payloads.reserve(parts.entries.size());
     for (size_t i = 0; i < parts.entries.size(); ++i) {
         const Bytes payload = file->payload(i);
         parts.payloads.emplace_back(payload.begin(), payload.end());

@@ -169,6 +169,7 @@ TEST_F(NativeTest, PiecesAndSequencesGiveWhatTheWholeGives) {
     const std::vector<std::vector<Token>> texts = {some_tokens(kLength, 1), some_tokens(kLength, 2),
                                                    some_tokens(kLength, 3)};
     std::vector<std::vector<float>> whole;
+    whole.reserve(texts.size());
     for (const auto& text : texts) {
         whole.push_back(all_logits(*engine, text));
     }

@@ -80,6 +80,7 @@ std::vector<std::vector<float>> shifts_of(const Feedback& feedback, const std::v
     std::vector<float> state(feedback.state_size() * kLanes, 0.0F);
     feedback.commit_side_band(errors.data(), state.data());
     std::vector<std::vector<float>> shifts;
+    shifts.reserve(kBlocks);
     for (size_t block = 0; block < kBlocks; ++block) {
         shifts.emplace_back(kFeedbackBlock * kLanes);
         feedback.shift(block, state.data(), shifts.back().data());

@@ -71,6 +71,7 @@ TEST_F(LeaseTest, OfManyWhoRaceOneTakesIt) {
     std::atomic<int> winners{0};
     std::latch start(kRacers);
     std::vector<std::thread> threads;
+    threads.reserve(kRacers);
     for (int i = 0; i < kRacers; ++i) {
         threads.emplace_back([&, i] {
             Database own(folder_.path() / ("racer-" + std::to_string(i)));

@@ -109,6 +109,7 @@ TEST_F(StoreTest, OfManyWhoRaceOnePublishes) {
     std::atomic<int> refused{0};
     std::latch start(kRacers);
     std::vector<std::thread> threads;
+    threads.reserve(kRacers);
     for (int i = 0; i < kRacers; ++i) {
         const auto file = folder_.path() / std::to_string(i);
         write_new_file(file, "racer " + std::to_string(i));
