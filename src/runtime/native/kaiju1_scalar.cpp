@@ -22,7 +22,7 @@ void accumulate_integers(const int8_t* weights, const float* factor, const Input
     for (size_t t = 0; t < tokens; ++t) {
         int32_t sum[kRows] = {};
         for (size_t column = 0; column < kCols; ++column) {
-            const auto a = static_cast<int32_t>(x[t].a[position(column)]);
+            const auto a = x[t].a[position(column)];
             for (size_t row = 0; row < kRows; ++row) {
                 sum[row] += weights[column * kRows + row] * a;
             }
