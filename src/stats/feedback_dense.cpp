@@ -58,6 +58,9 @@ class DenseFeedback final : public Feedback {
     void set_block(size_t block, const MatrixXd& metric, const MatrixXd& from) {
         Eigen::Map<RowMajorMatrix>(metric_.data() + block * kFeedbackBlock * kFeedbackBlock, kWidth, kWidth) =
             metric.cast<float>();
+        if (from.size() == 0) {  // nothing comes before it
+            return;
+        }
         from_[block].resize(static_cast<size_t>(from.size()));
         Eigen::Map<RowMajorMatrix>(from_[block].data(), kWidth, from.cols()) = from.cast<float>();
     }
@@ -160,9 +163,12 @@ class DenseCovariance final : public Covariance {
             const Index earlier = first_of(block) - (last ? count : 0);
             const Index at = dim - earlier - kWidth;  // where the block lies in the reversed order
             const MatrixXd l = reversed.block(at, at, kWidth, kWidth).triangularView<Eigen::Lower>();
-            const MatrixXd below = reversed.block(at + kWidth, at, earlier, kWidth);
-            const MatrixXd n = l.transpose().triangularView<Eigen::Upper>().solve(below.transpose());
-            made->set_block(block, (l * l.transpose()).reverse(), n.reverse());
+            MatrixXd n(kWidth, earlier);
+            if (earlier > 0) {
+                const MatrixXd below = reversed.block(at + kWidth, at, earlier, kWidth);
+                n = l.transpose().triangularView<Eigen::Upper>().solve(below.transpose()).reverse().eval();
+            }
+            made->set_block(block, (l * l.transpose()).reverse(), n);
         }
         return !last || add_side_band(*made, damp) ? std::move(made) : nullptr;
     }
@@ -192,6 +198,9 @@ class DenseCovariance final : public Covariance {
         MatrixXd n = MatrixXd::Zero(static_cast<Index>(cols()), static_cast<Index>(cols()));
         const auto eliminate = [&](Index at, Index width) {
             const Index rest = static_cast<Index>(cols()) - at - width;
+            if (rest == 0) {
+                return;
+            }
             const MatrixXd l = lower.block(at, at, width, width).triangularView<Eigen::Lower>();
             n.block(at + width, at, rest, width) =
                 l.transpose()

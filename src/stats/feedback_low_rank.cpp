@@ -55,6 +55,9 @@ class LowRankFeedback final : public Feedback {
 
     void set_block(size_t block, const MatrixXd& metric, const MatrixXd& from, const MatrixXd& into) {
         const auto put = [](const MatrixXd& matrix, float* out) {
+            if (matrix.size() == 0) {
+                return;
+            }
             Eigen::Map<RowMajorMatrix>(out, matrix.rows(), matrix.cols()) = matrix.cast<float>();
         };
         put(metric, metric_.data() + block * kFeedbackBlock * kFeedbackBlock);
@@ -62,6 +65,9 @@ class LowRankFeedback final : public Feedback {
         put(into, into_.data() + block * kFeedbackBlock * rank_);
     }
     void set_side_band(const MatrixXd& into, const MatrixXd& from) {
+        if (into.size() == 0) {
+            return;
+        }
         Eigen::Map<RowMajorMatrix>(into_hi_.data(), into.rows(), into.cols()) = into.cast<float>();
         Eigen::Map<RowMajorMatrix>(from_hi_.data(), from.rows(), from.cols()) = from.cast<float>();
     }
