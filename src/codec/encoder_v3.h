@@ -29,9 +29,9 @@ struct V3Options {
 void check(const V3Options& options);
 
 /// Sequential blocks of 24 columns, each aiming at what the errors committed before it leave to be desired
-/// (stats/feedback.h), its candidates compared in the covariance's metric. The side-band is committed first;
-/// its columns are those of largest importance times the energy of the weights. 16 rows are encoded in
-/// lockstep; bytes do not depend on which, on threads or on the instruction set.
+/// (stats/feedback.h), its candidates compared in the covariance's metric. The side-band is committed last
+/// unless options say otherwise; its columns are those of largest importance times the energy of the weights.
+/// 16 rows are encoded in lockstep; bytes do not depend on which, on threads or on the instruction set.
 class EncoderV3 final : public RowEncoder {
   public:
     /// The covariance of the tensor's inputs, its columns in any order.

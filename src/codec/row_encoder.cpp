@@ -46,7 +46,7 @@ void RowEncoder::order_bulk(std::span<const float> score) {
                      [&](uint32_t a, uint32_t b) { return score[a] > score[b]; });
 }
 
-float RowEncoder::encode_side_band(const float* row, uint8_t* record) const {
+void RowEncoder::encode_side_band(const float* row, uint8_t* record) const {
     const kaiju1::RowFields fields(record, layout_);
     float largest = 0;
     for (uint32_t i = 0; i < layout_.n_hi; ++i) {
@@ -59,7 +59,6 @@ float RowEncoder::encode_side_band(const float* row, uint8_t* record) const {
         const double rounded = scale > 0 ? std::nearbyint(w / scale) : 0;
         store(fields.hi + i, static_cast<int8_t>(std::clamp(rounded, -kLargestHi, kLargestHi)));
     }
-    return scale;
 }
 
 void RowEncoder::add_diagonal(const float* row, const uint8_t* record, const kaiju1::Multipliers& multipliers,

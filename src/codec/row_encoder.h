@@ -38,8 +38,8 @@ class RowEncoder {
     RowEncoder(const kaiju1::Layout& layout, std::span<const float> importance);
 
     /// Largest magnitude of the side-band over 127: its scale, which is written to the record with its
-    /// integers. Returns the scale.
-    float encode_side_band(const float* row, uint8_t* record) const;
+    /// integers.
+    void encode_side_band(const float* row, uint8_t* record) const;
 
     /// Adds what a record's decoded values cost against the row: excess and energy of the diagonal.
     void add_diagonal(const float* row, const uint8_t* record, const kaiju1::Multipliers& multipliers,

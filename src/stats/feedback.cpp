@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <functional>
 
 #include "base/error.h"
 #include "stats/feedback_impl.h"
@@ -18,6 +20,23 @@ struct NamedFold {
 
 constexpr std::array<NamedFold, 3> kFolds = {
     {{"ldlq", Fold::ldlq}, {"published", Fold::published}, {"none", Fold::none}}};
+
+/// What factorise(damp) makes, with more damping each time that it returns null; throws bad_input in the end.
+std::unique_ptr<Feedback> retry_damped(double damp, double& used_damp,
+                                       const std::function<std::unique_ptr<Feedback>(double)>& factorise) {
+    constexpr double kFirst = 1e-6;
+    for (used_damp = damp;; used_damp = std::min(1.0, std::max(kFirst, 10 * used_damp))) {
+        if (auto made = factorise(used_damp)) {
+            return made;
+        }
+        if (used_damp >= 1) {
+            throw Error(
+                ErrorCode::bad_input,
+                "the covariance is not positive definite, not even with its mean diagonal added: capture it "
+                "again");
+        }
+    }
+}
 
 }  // namespace
 
@@ -57,20 +76,23 @@ void check_order(size_t dim, std::span<const uint32_t> order, size_t n_hi) {
     }
 }
 
-std::unique_ptr<Feedback> retry_damped(double damp, double& used_damp,
-                                       const std::function<std::unique_ptr<Feedback>(double)>& factorise) {
-    constexpr double kFirst = 1e-6;
-    for (used_damp = damp;; used_damp = std::min(1.0, std::max(kFirst, 10 * used_damp))) {
-        if (auto made = factorise(used_damp)) {
-            return made;
+std::unique_ptr<Feedback> Covariance::sequential(Fold fold, SideBand side_band, double damp,
+                                                 double& used_damp) const {
+    return retry_damped(damp, used_damp, [&](double tried) {
+        switch (fold) {
+            case Fold::ldlq:
+                return backwards(side_band, tried);
+            case Fold::published:
+                return forwards(tried);
+            default:
+                return apart(tried, false);
         }
-        if (used_damp >= 1) {
-            throw Error(
-                ErrorCode::bad_input,
-                "the covariance is not positive definite, not even with its mean diagonal added: capture it "
-                "again");
-        }
-    }
+    });
+}
+
+std::unique_ptr<Feedback> Covariance::joint(double damp) const {
+    double used_damp = 0;
+    return retry_damped(damp, used_damp, [&](double tried) { return apart(tried, true); });
 }
 
 }  // namespace kaiju::stats

@@ -89,12 +89,12 @@ class Covariance {
     /// For committing first to last. damp: part of the mean diagonal that is added to the diagonal. Where the
     /// covariance is not positive definite it is tried again with ten times as much, up to the mean itself;
     /// `used_damp` says what it took. Throws bad_input if none did.
-    [[nodiscard]] virtual std::unique_ptr<Feedback> sequential(Fold fold, SideBand side_band, double damp,
-                                                               double& used_damp) const = 0;
+    [[nodiscard]] std::unique_ptr<Feedback> sequential(Fold fold, SideBand side_band, double damp,
+                                                       double& used_damp) const;
     /// For changing one block with all others fixed (coordinate descent), any block at any time: take its
     /// errors out of the state (commit their negatives), then shift = S_kk^-1 Σ_{j != k} Ŝ_kj e_j; the metric
     /// is Ŝ_kk.
-    [[nodiscard]] virtual std::unique_ptr<Feedback> joint(double damp) const = 0;
+    [[nodiscard]] std::unique_ptr<Feedback> joint(double damp) const;
 
     [[nodiscard]] size_t cols() const { return cols_; }
     [[nodiscard]] size_t n_hi() const { return n_hi_; }
@@ -102,6 +102,12 @@ class Covariance {
 
   protected:
     Covariance(size_t cols, size_t n_hi) : cols_(cols), n_hi_(n_hi) {}
+
+    // Null where this damping is too little.
+    [[nodiscard]] virtual std::unique_ptr<Feedback> backwards(SideBand side_band, double damp) const = 0;
+    [[nodiscard]] virtual std::unique_ptr<Feedback> forwards(double damp) const = 0;
+    /// Blocks in their own part of Ŝ: without feedback, or joint.
+    [[nodiscard]] virtual std::unique_ptr<Feedback> apart(double damp, bool joint) const = 0;
 
   private:
     size_t cols_;

@@ -106,22 +106,6 @@ class DenseCovariance final : public Covariance {
         lanes_.multiply_add(matrix_.data(), cols(), cols(), x, out);
     }
 
-    [[nodiscard]] std::unique_ptr<Feedback> sequential(Fold fold, SideBand side_band, double damp,
-                                                       double& used_damp) const override {
-        return retry_damped(damp, used_damp, [&](double tried) {
-            switch (fold) {
-                case Fold::ldlq:
-                    return backwards(side_band, tried);
-                case Fold::published:
-                    return forwards(tried);
-                default:
-                    return apart(tried, false);
-            }
-        });
-    }
-
-    [[nodiscard]] std::unique_ptr<Feedback> joint(double damp) const override { return apart(damp, true); }
-
   private:
     [[nodiscard]] Index first_of(size_t block) const {
         return static_cast<Index>(n_hi() + block * kFeedbackBlock);
@@ -136,7 +120,7 @@ class DenseCovariance final : public Covariance {
                                                : MatrixXd(0, matrix_.cols());
     }
 
-    [[nodiscard]] std::unique_ptr<Feedback> backwards(SideBand side_band, double damp) const {
+    [[nodiscard]] std::unique_ptr<Feedback> backwards(SideBand side_band, double damp) const override {
         const bool last = side_band == SideBand::last;
         const auto dim = static_cast<Index>(cols());
         const auto count = static_cast<Index>(n_hi());
@@ -185,7 +169,7 @@ class DenseCovariance final : public Covariance {
         return gain.rows() > 0;
     }
 
-    [[nodiscard]] std::unique_ptr<Feedback> forwards(double damp) const {
+    [[nodiscard]] std::unique_ptr<Feedback> forwards(double damp) const override {
         MatrixXd lower = matrix_.cast<double>();
         lower.diagonal().array() += damp * mean_;
         const Eigen::LLT<Eigen::Ref<MatrixXd>> factor(lower);
@@ -222,7 +206,7 @@ class DenseCovariance final : public Covariance {
         return made;
     }
 
-    [[nodiscard]] std::unique_ptr<Feedback> apart(double damp, bool joint) const {
+    [[nodiscard]] std::unique_ptr<Feedback> apart(double damp, bool joint) const override {
         auto made = std::make_unique<DenseFeedback>(cols(), n_hi(), 0, false);
         for (size_t block = 0; block < blocks(); ++block) {
             const Index at = first_of(block);

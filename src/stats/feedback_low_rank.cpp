@@ -133,24 +133,6 @@ class LowRankCovariance final : public Covariance {
         lanes_.multiply_add(back_.data(), cols(), rank, y.data(), out);
     }
 
-    [[nodiscard]] std::unique_ptr<Feedback> sequential(Fold fold, SideBand side_band, double damp,
-                                                       double& used_damp) const override {
-        return retry_damped(damp, used_damp, [&](double tried) {
-            switch (fold) {
-                case Fold::ldlq:
-                    return backwards(side_band, tried);
-                case Fold::published:
-                    return forwards(tried);
-                default:
-                    return apart(0, tried);
-            }
-        });
-    }
-
-    [[nodiscard]] std::unique_ptr<Feedback> joint(double damp) const override {
-        return apart(static_cast<size_t>(lambda_.size()), damp);
-    }
-
   private:
     [[nodiscard]] Eigen::Index first_of(size_t block) const {
         return static_cast<Eigen::Index>(n_hi() + block * kFeedbackBlock);
@@ -175,7 +157,7 @@ class LowRankCovariance final : public Covariance {
         return factor.info() == Eigen::Success ? MatrixXd(factor.solve(um)) : MatrixXd(0, um.cols());
     }
 
-    [[nodiscard]] std::unique_ptr<Feedback> backwards(SideBand side_band, double damp) const {
+    [[nodiscard]] std::unique_ptr<Feedback> backwards(SideBand side_band, double damp) const override {
         const auto rank = static_cast<size_t>(lambda_.size());
         auto made = std::make_unique<LowRankFeedback>(rank, n_hi(), blocks(), false);
         MatrixXd m = lambda_.asDiagonal();
@@ -206,7 +188,7 @@ class LowRankCovariance final : public Covariance {
         return made;
     }
 
-    [[nodiscard]] std::unique_ptr<Feedback> forwards(double damp) const {
+    [[nodiscard]] std::unique_ptr<Feedback> forwards(double damp) const override {
         const auto rank = static_cast<size_t>(lambda_.size());
         auto made = std::make_unique<LowRankFeedback>(rank, n_hi(), blocks(), true);
         MatrixXd m = lambda_.asDiagonal();
@@ -237,9 +219,9 @@ class LowRankCovariance final : public Covariance {
         return made;
     }
 
-    /// Blocks with their own part of Ŝ for a metric; the state has `rank` numbers: 0 (no feedback) or all K
-    /// (joint).
-    [[nodiscard]] std::unique_ptr<Feedback> apart(size_t rank, double damp) const {
+    /// The state has no numbers without feedback, and all K where it is joint.
+    [[nodiscard]] std::unique_ptr<Feedback> apart(double damp, bool joint) const override {
+        const size_t rank = joint ? static_cast<size_t>(lambda_.size()) : 0;
         auto made = std::make_unique<LowRankFeedback>(rank, n_hi(), blocks(), false);
         const auto kept = static_cast<Eigen::Index>(rank);
         for (size_t block = 0; block < blocks(); ++block) {

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "code_of.h"
 #include "runtime/llama_log.h"
 #include "support/test_files.h"
 #include "support/tiny_model.h"
@@ -15,19 +16,6 @@ namespace {
 
 using kaiju::test::TemporaryFolder;
 using kaiju::test::write_tiny_model;
-
-ErrorCode code_of(const std::function<void()>& action, std::string* message = nullptr) {
-    try {
-        action();
-    } catch (const Error& error) {
-        if (message != nullptr) {
-            *message = error.what();
-        }
-        return error.code();
-    }
-    ADD_FAILURE() << "no error";
-    return ErrorCode::internal;
-}
 
 class EngineTest : public ::testing::Test {
   protected:

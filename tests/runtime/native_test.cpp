@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "code_of.h"
 #include "codec/convert.h"
 #include "format/knot.h"
 #include "format/knot_writer.h"
@@ -88,19 +89,6 @@ Divergence divergence(std::span<const float> p, std::span<const float> q, size_t
         result.other_top += sorted[0] - sorted[1] > 0.05F && top(a) != top(b) ? 1 : 0;
     }
     return result;
-}
-
-ErrorCode code_of(const std::function<void()>& action, std::string* message = nullptr) {
-    try {
-        action();
-    } catch (const Error& error) {
-        if (message != nullptr) {
-            *message = error.what();
-        }
-        return error.code();
-    }
-    ADD_FAILURE() << "no error";
-    return ErrorCode::internal;
 }
 
 class NativeTest : public ::testing::Test {
