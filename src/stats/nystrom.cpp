@@ -9,6 +9,7 @@
 
 #include "base/parallel.h"
 #include "stats/gram.h"
+#include "stats/sums_io.h"
 
 namespace kaiju::stats {
 
@@ -159,17 +160,11 @@ EigenPairs NystromAccumulator::largest_eigenpairs(size_t k) const {
 }
 
 void NystromAccumulator::save(ByteWriter& out) const {
-    out.write(samples_);
-    out.append(std::as_bytes(std::span(squares_)));
-    out.append(std::as_bytes(std::span(tiles_)));
+    save_sums(out, samples_, squares_, tiles_);
 }
 
 void NystromAccumulator::load(ByteReader& in) {
-    samples_ = in.read<uint64_t>("the number of samples");
-    const Bytes squares = in.take(squares_.size() * sizeof(double), "the squares");
-    std::memcpy(squares_.data(), squares.data(), squares.size());
-    const Bytes tiles = in.take(tiles_.size() * sizeof(Tile), "the tiles");
-    std::memcpy(tiles_.data(), tiles.data(), tiles.size());
+    load_sums(in, samples_, squares_, tiles_);
 }
 
 }  // namespace kaiju::stats
