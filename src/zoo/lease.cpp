@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::string_view kFolder = "zoo/lease/";
 constexpr uint64_t kLongest = uint64_t{1} << 16;
+constexpr int kLooks = 8;
 
 std::string name_of(uint64_t slot, uint64_t token) {
     return fmt::format("{}{}.{}", kFolder, slot, token);
@@ -106,6 +107,20 @@ Leases::Leases(ObjectStore& store, Database& database, LeaseTerms terms)
 }
 
 std::vector<Lease> Leases::all() {
+    for (int looks = 1;; ++looks) {
+        try {
+            return look();
+        } catch (const Error& error) {
+            // Listed, and gone or written anew before it was read: the holder changed in between.
+            const bool changed = error.code() == ErrorCode::missing || error.code() == ErrorCode::bad_input;
+            if (!changed || looks == kLooks) {
+                throw;
+            }
+        }
+    }
+}
+
+std::vector<Lease> Leases::look() {
     std::vector<Lease> leases;
     for (const auto& [slot, last] : newest(store_)) {
         Lease lease{.slot = slot,
@@ -151,21 +166,24 @@ LeaseView Leases::judge(const Lease& lease) {
     return view;
 }
 
-std::optional<Lease> Leases::take(uint64_t slot, const std::string& owner, const std::string& kind) {
-    const std::map<uint64_t, Newest> slots = newest(store_);
-    const auto at = slots.find(slot);
-    Lease lease{.slot = slot,
-                .token = at == slots.end() ? 1 : at->second.token + 1,
-                .owner = owner,
-                .kind = kind,
-                .beat = {}};
+std::optional<Lease> Leases::take(uint64_t slot, uint64_t seen, const std::string& owner,
+                                  const std::string& kind) {
+    // The successor of the very lease that was judged: a token looked up only now could be the successor of
+    // one that somebody took in between, and holds.
+    Lease lease{.slot = slot, .token = seen + 1, .owner = owner, .kind = kind, .beat = {}};
+    const std::string name = name_of(slot, lease.token);
     const std::string text = json{{"owner", owner}, {"kind", kind}}.dump();
-    if (!store_.put(name_of(slot, lease.token), bytes_of(text), Condition::absent)) {
+    if (!store_.put(name, bytes_of(text), Condition::absent)) {
         return std::nullopt;
     }
-    if (lease.token > 1) {  // what is no longer the newest is of no use to anybody
-        for (const char* what : {"", ".beat", ".released"}) {
-            store_.remove(name_of(slot, lease.token - 1) + what);
+    // Absent may also mean removed, by a holder who came after the one that removed it.
+    if (newest(store_)[slot].token != lease.token) {
+        store_.remove(name);
+        return std::nullopt;
+    }
+    for (const char* what : {"", ".beat", ".released"}) {  // what is no longer the newest is of no use
+        if (seen > 0) {
+            store_.remove(name_of(slot, seen) + what);
         }
     }
     return lease;

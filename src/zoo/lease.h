@@ -47,10 +47,14 @@ class Leases {
     [[nodiscard]] std::vector<Lease> all();
     [[nodiscard]] LeaseView judge(const Lease& lease);
 
-    /// Takes a slot that is free or expired. Nothing where somebody else was faster.
-    [[nodiscard]] std::optional<Lease> take(uint64_t slot, const std::string& owner, const std::string& kind);
+    /// Takes a slot whose newest lease, by its token `seen`, was judged free or expired; 0: the slot never had
+    /// one. Nothing where somebody else was faster, however long ago the judgement was.
+    [[nodiscard]] std::optional<Lease> take(uint64_t slot, uint64_t seen, const std::string& owner,
+                                            const std::string& kind);
 
   private:
+    [[nodiscard]] std::vector<Lease> look();
+
     ObjectStore& store_;
     Database& database_;
     LeaseTerms terms_;

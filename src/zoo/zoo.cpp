@@ -226,15 +226,19 @@ Lease Zoo::take_slot(const Plan& plan) {
                     fmt::format("{}: something is in flight: {}", plan.name, others.front().what));
     }
     Leases leases(*store_, state_.database(), options_.terms);
-    std::map<uint64_t, LeaseView> views;
-    for (const Lease& lease : leases.all()) {
-        views[lease.slot] = leases.judge(lease);
-    }
+    std::map<uint64_t, uint64_t> seen;  // the token of a slot that may be taken
     for (uint64_t slot = 0; slot < slots; ++slot) {
-        if (const auto view = views.find(slot); view != views.end() && view->second == LeaseView::held) {
-            continue;
+        seen[slot] = 0;
+    }
+    for (const Lease& lease : leases.all()) {
+        if (leases.judge(lease) == LeaseView::held) {
+            seen.erase(lease.slot);
+        } else if (lease.slot < slots) {
+            seen[lease.slot] = lease.token;
         }
-        if (std::optional<Lease> lease = leases.take(slot, plan.owner, plan.kind)) {
+    }
+    for (const auto& [slot, token] : seen) {
+        if (std::optional<Lease> lease = leases.take(slot, token, plan.owner, plan.kind)) {
             for (const Lease& other : leases.all()) {
                 const bool held = other.owner != plan.owner && leases.judge(other) == LeaseView::held;
                 if (held && (plan.kind != "encode" || other.kind != "encode" || options_.parallel == 1)) {

@@ -29,7 +29,7 @@ class LeaseTest : public testing::Test {
 TEST_F(LeaseTest, IsHeldUntilItIsReleased) {
     Leases leases(*store_, database_, {.beat = 1, .term = 1000});
     EXPECT_TRUE(leases.all().empty());
-    const auto lease = leases.take(0, "me", "encode");
+    const auto lease = leases.take(0, 0, "me", "encode");
     ASSERT_TRUE(lease);
     EXPECT_EQ(leases.judge(only(leases)), LeaseView::held);
     beat_lease(*store_, *lease);
@@ -39,13 +39,19 @@ TEST_F(LeaseTest, IsHeldUntilItIsReleased) {
     release_lease(*store_, *lease);
     EXPECT_EQ(leases.judge(only(leases)), LeaseView::free);
     EXPECT_THROW(beat_lease(*store_, *lease), Error);
-    EXPECT_EQ(leases.take(0, "next", "feed")->token, 2U);
+    EXPECT_EQ(leases.take(0, 1, "next", "feed")->token, 2U);
     EXPECT_EQ(only(leases).owner, "next");
+    // A judgement that grew old takes nothing: neither the place of the one who was faster, nor, where that
+    // one's predecessor is already cleared away, a place in the past.
+    EXPECT_FALSE(leases.take(0, 1, "late", "encode"));
+    EXPECT_FALSE(leases.take(0, 0, "later", "encode"));
+    EXPECT_EQ(only(leases).owner, "next");
+    EXPECT_EQ(store_->list("zoo/lease/").size(), 1U);
 }
 
 TEST_F(LeaseTest, SilenceIsMeasuredByTheObserversOwnClock) {
     Leases leases(*store_, database_, {.beat = 1, .term = 1000});
-    const auto lease = leases.take(0, "gone", "encode");
+    const auto lease = leases.take(0, 0, "gone", "encode");
     beat_lease(*store_, *lease);
     EXPECT_EQ(leases.judge(only(leases)), LeaseView::held);  // seen for the first time: not known to be dead
     // As if this observer had first seen that heartbeat 1001 seconds ago.
@@ -60,7 +66,7 @@ TEST_F(LeaseTest, SilenceIsMeasuredByTheObserversOwnClock) {
     database_.run("UPDATE observations SET seen = seen + 100000");  // nor does one from the future
     EXPECT_EQ(leases.judge(only(leases)), LeaseView::held);
     database_.run("UPDATE observations SET seen = seen - 1001");
-    const auto next = leases.take(0, "heir", "encode");
+    const auto next = leases.take(0, lease->token, "heir", "encode");
     ASSERT_TRUE(next);
     EXPECT_THROW(beat_lease(*store_, *lease), Error);  // the old holder is fenced
     beat_lease(*store_, *next);
@@ -77,7 +83,7 @@ TEST_F(LeaseTest, OfManyWhoRaceOneTakesIt) {
             Database own(folder_.path() / ("racer-" + std::to_string(i)));
             Leases leases(*store_, own, {});
             start.arrive_and_wait();
-            winners += leases.take(0, "racer " + std::to_string(i), "encode") ? 1 : 0;
+            winners += leases.take(0, 0, "racer " + std::to_string(i), "encode") ? 1 : 0;
         });
     }
     for (std::thread& thread : threads) {
