@@ -132,12 +132,13 @@ Search lattice_search(std::unique_ptr<lattice::Decoder> owned, size_t room) {
         [](Points y, std::span<Nearest> out) { lattice::make_exhaustive_decoder()->nearest(y, out); });
 }
 
-Search word_search(Parity parity, std::shared_ptr<CodebookSearch> search, std::string name, size_t room) {
+Search word_search(Parity parity, std::shared_ptr<CodebookSearch> search, const std::string& name,
+                   size_t room) {
     const bool batched = name == "fast" && search->simd() != lattice::Simd::scalar;
     return made<CodebookWord>(
         {.target = parity == Parity::kept ? "code book" : "code book, any parity",
-         .name = std::move(name),
-         .simd = std::string(lattice::simd_name(search->simd())),
+         .name = name,
+         .simd = std::string(name == "fast" ? lattice::simd_name(search->simd()) : "scalar"),
          .batch = batched ? kBatch : kFew,
          .batched = batched,
          .run = {},
@@ -238,7 +239,7 @@ struct Timing {
     double median_ns;
 };
 
-/// Short calls, so that the best of many is free of other programs: one batch that stays in the cache, or two
+/// Short calls, so that the best of many is free of other programs: one batch that stays in the cache, or 16
 /// for every thread.
 Timing time_search(const Search& search, Points y, size_t points, int threads, double seconds) {
     std::vector<double> times;
@@ -288,7 +289,7 @@ std::vector<PointSet> point_sets(const Options& options, size_t room) {
 }
 
 int run_bench(Session& session, const Options& options) {
-    const size_t room = 2 * static_cast<size_t>(options.threads) * kBatch;
+    const size_t room = 16 * static_cast<size_t>(options.threads) * kBatch;
     const std::vector<PointSet> sets = point_sets(options, room);
     const std::vector<Search> searches = all_searches(room);
     const double ghz = core_ghz();

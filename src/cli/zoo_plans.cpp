@@ -136,6 +136,7 @@ int submit(Session& session, const ZooArguments& arguments) {
         session.monitor().info("a dry run: --submit does it");
         return 0;
     }
+    zoo.sync(session.monitor());  // what has ended is not in the way
     const zoo::Attempt attempt = zoo.submit(plan, session.monitor());
     if (session.json()) {
         session.print(json{{"job", attempt.name},

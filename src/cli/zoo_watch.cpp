@@ -125,6 +125,7 @@ int cancel(Session& session, const ZooArguments& arguments) {
 
 int retry(Session& session, const ZooArguments& arguments) {
     zoo::Zoo zoo(arguments.made());
+    zoo.sync(session.monitor());
     zoo.retry(zoo.catalogue().model(arguments.model), session.monitor());
     return 0;
 }

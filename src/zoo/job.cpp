@@ -164,6 +164,7 @@ class Runner {
     int run(const std::string& only, std::optional<uint64_t> shard) {
         const Lock lock(folder_.path() / (shard ? fmt::format("lock-{}", *shard) : std::string("lock")));
         if (const auto verdict = folder_.verdict()) {
+            let_go();  // whoever wrote the verdict may have died before it did
             return verdict->at("code").get<int>();
         }
         std::optional<Failure> failure;
@@ -196,6 +197,7 @@ class Runner {
     int conclude() {
         const Lock lock(folder_.path() / "lock");
         if (const auto verdict = folder_.verdict()) {
+            let_go();  // whoever wrote the verdict may have died before it did
             return verdict->at("code").get<int>();
         }
         const auto missing = std::find_if(plan_.steps.begin(), plan_.steps.end(),
@@ -392,15 +394,26 @@ class Runner {
         const std::string text = verdict.dump();
         try {
             store_->put(key, std::as_bytes(std::span(text)), Condition::none);
-            if (plan_.lease.token != 0) {
-                release_lease(*store_, plan_.lease);
-            }
         } catch (const Error& error) {
             folder_.tell(fmt::format("the verdict could not be told to the store: {}", error.what()));
         }
+        // Before the lease: without it a job that was killed here could never be taken up again.
         folder_.set_verdict(verdict);
+        let_go();
         folder_.tell(fmt::format("verdict: {} {}", verdict.at("state").get<std::string>(),
                                  verdict.at("reason").get<std::string>()));
+    }
+
+    /// Gives the lease back. A store that cannot be reached sees it expire.
+    void let_go() {
+        if (plan_.lease.token == 0) {
+            return;
+        }
+        try {
+            release_lease(*store_, plan_.lease);
+        } catch (const Error& error) {
+            folder_.tell(fmt::format("the lease could not be given back: {}", error.what()));
+        }
     }
 
     JobFolder folder_;

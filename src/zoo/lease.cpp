@@ -76,6 +76,12 @@ std::map<uint64_t, Newest> newest(ObjectStore& store) {
     return slots;
 }
 
+bool is_held(ObjectStore& store, const Lease& lease) {
+    const auto slots = newest(store);
+    const auto at = slots.find(lease.slot);
+    return at != slots.end() && at->second.token == lease.token && !at->second.released;
+}
+
 Bytes bytes_of(std::string_view text) {
     return std::as_bytes(std::span(text));
 }
@@ -190,9 +196,7 @@ std::optional<Lease> Leases::take(uint64_t slot, uint64_t seen, const std::strin
 }
 
 void beat_lease(ObjectStore& store, const Lease& lease) {
-    const auto slots = newest(store);
-    const auto at = slots.find(lease.slot);
-    if (at == slots.end() || at->second.token != lease.token || at->second.released) {
+    if (!is_held(store, lease)) {
         throw Error(ErrorCode::busy,
                     fmt::format("the lease {}.{} of {} is no longer held: it was taken over or released",
                                 lease.slot, lease.token, lease.owner));
@@ -203,7 +207,9 @@ void beat_lease(ObjectStore& store, const Lease& lease) {
 }
 
 void release_lease(ObjectStore& store, const Lease& lease) {
-    store.put(name_of(lease.slot, lease.token) + ".released", bytes_of(lease.owner), Condition::none);
+    if (is_held(store, lease)) {
+        store.put(name_of(lease.slot, lease.token) + ".released", bytes_of(lease.owner), Condition::none);
+    }
 }
 
 }  // namespace kaiju::zoo

@@ -343,7 +343,10 @@ void Zoo::take_note(Attempt attempt, Monitor& monitor) {
     });
     if (attempt.state == "running") {
         revive(attempt, monitor);
-    } else if (attempt.executor == "slurm") {
+        return;
+    }
+    release_lease(*store_, plan.lease);  // the job may have died between its verdict and this
+    if (attempt.executor == "slurm") {
         try {  // what is left of the chain waits for something that will never be
             slurm_cancel(attempt.handle);
         } catch (const Error& error) {
