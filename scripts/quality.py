@@ -16,6 +16,7 @@ import time
 
 SKETCH, FULL = "--sketch {sketch}", "--covariance {covariance}"
 PLAIN = "--sweeps 0 --descent 0 --keep-scale"
+FULL4 = FULL + " --step-search 4"
 V3 = "--encoder v3 "
 ROWS = {
     "v1": "--encoder v1",
@@ -23,10 +24,11 @@ ROWS = {
     "no feedback, 4 steps": f"{V3}{SKETCH} --fold none {PLAIN} --codebook leech",
     "published feedback": f"{V3}{SKETCH} --fold published {PLAIN} --codebook leech",
     "feedback, sketch": f"{V3}{SKETCH} {PLAIN} --codebook leech",
-    "feedback, full": f"{V3}{FULL} {PLAIN} --codebook leech",
-    "+ any parity": f"{V3}{FULL} {PLAIN}",
-    "+ descent in the metric": f"{V3}{FULL} --sweeps 0 --keep-scale",
-    "+ row scales refitted": f"{V3}{FULL} --sweeps 0",
+    "feedback, full": f"{V3}{FULL4} {PLAIN} --codebook leech",
+    "+ any parity": f"{V3}{FULL4} {PLAIN}",
+    "+ descent in the metric": f"{V3}{FULL4} --sweeps 0 --keep-scale",
+    "+ row scales refitted": f"{V3}{FULL4} --sweeps 0",
+    "+ five steps": f"{V3}{FULL} --sweeps 0",
     "v3, sketch": f"{V3}{SKETCH}",
     "v3, full": f"{V3}{FULL}",
 }

@@ -140,7 +140,7 @@ void print_plan(Session& session, const EncodePlan& plan) {
 int run(Session& session, const Options& given) {
     EncodeOptions options = given.encode;
     options.created_by = "kaiju " KAIJU_VERSION;
-    options.v3 = given.v3.options();
+    options.v3 = given.v3.options(!options.covariance.empty());
     for (const auto& rule : given.tensor_types) {
         options.types.push_back(parse_rule(rule));
     }

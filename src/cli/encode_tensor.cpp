@@ -163,7 +163,7 @@ int run(Session& session, const Options& options) {
     encode.sketch = options.sketch;
     encode.covariance = options.covariance;
     encode.decoder = options.decoder;
-    encode.v3 = options.v3.options();
+    encode.v3 = options.v3.options(!options.covariance.empty());
     codec::check_encoder(encode);
     if (options.model.empty() && options.input.empty()) {
         throw Error(ErrorCode::usage, "name the matrix: --model and --tensor, or --input");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 
 #include "codec/encoder_v3.h"
@@ -15,9 +16,12 @@ struct V3Flags {
     std::string order = "activation";
     std::string side_band = "last";
     bool keep_scale = false;
+    std::optional<int> step_search;
+    std::optional<int> sweeps;
 
-    /// Throws usage for names that are not known.
-    [[nodiscard]] codec::V3Options options() const;
+    /// What was not asked for is chosen for a full covariance or for a sketch: what a sketch leaves out is not
+    /// worth a longer search. Throws usage for names that are not known.
+    [[nodiscard]] codec::V3Options options(bool full_covariance) const;
 };
 
 void add_v3_flags(CLI::App& command, V3Flags& flags);

@@ -31,8 +31,6 @@ float* flat(BlockLanes& block) {
     return block.front().data();
 }
 
-/// Distance from the step that is tried first, in multipliers, of the n-th that is tried: 0, 1, -1, 2, -2,
-/// ...
 /// The integers of 16 code words, a lane each.
 void decode(const std::array<CodebookWord, kLanes>& words, BlockLanes& value) {
     for (size_t lane = 0; lane < kLanes; ++lane) {
