@@ -8,6 +8,7 @@ void add_bench(CLI::App& app, Session& session) {
     CLI::App* group =
         add_group(app, "bench", "Measure how fast the parts are on this machine; answers are checked first");
     add_bench_decoder(*group, session);
+    add_bench_encode(*group, session);
     add_bench_kernel(*group, session);
     add_bench_model(*group, session);
 }

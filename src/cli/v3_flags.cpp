@@ -34,9 +34,10 @@ void add_v3_flags(CLI::App& command, V3Flags& flags) {
             "v3: error feedback, ldlq, none or published (the first published form, worse than none: for "
             "comparing)")
         ->capture_default_str();
-    command.add_option("--step-search", flags.step_search,
-                    "v3: step multipliers tried per block, 1 to 16 (default: 4 with a sketch, 5 with a full "
-                    "covariance)");
+    command.add_option(
+        "--step-search", flags.step_search,
+        "v3: step multipliers tried per block, 1 to 16 (default: 4 with a sketch, 5 with a full "
+        "covariance)");
     command
         .add_option("--codebook", flags.codebook,
                     "v3: free: every code word of the wire; leech: those that are lattice points")
@@ -49,9 +50,10 @@ void add_v3_flags(CLI::App& command, V3Flags& flags) {
         .add_option("--damp", flags.values.damp,
                     "v3: part of the mean diagonal added to the covariance, 0 to 1")
         ->capture_default_str();
-    command.add_option("--sweeps", flags.sweeps,
-                       "v3: rounds over all blocks with the others fixed (default: 0 with a sketch, 1 with a full "
-                       "covariance)");
+    command.add_option(
+        "--sweeps", flags.sweeps,
+        "v3: rounds over all blocks with the others fixed (default: 0 with a sketch, 1 with a full "
+        "covariance)");
     command
         .add_option("--descent", flags.values.descent,
                     "v3: single-coordinate moves tried on a block's best code word (codebook free)")
