@@ -58,7 +58,7 @@ def figure(table):
     y = lambda value: 290 - 250 * (math.log10(value) - low) / (high - low)
     parts = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 340" font-family="sans-serif" font-size="13">',
              '<rect width="640" height="340" fill="white"/>',
-             '<text x="70" y="22">Σ e\'Ŝe relative to no feedback, by the number of blocks of 24 columns (both logarithmic)</text>']
+             '<text x="70" y="22">Σ e\'Ŝe relative to no feedback, by blocks of 24 columns (log-log)</text>']
     for blocks in BLOCKS:
         parts.append(f'<text x="{x(blocks):.0f}" y="315" text-anchor="middle">{blocks}</text>')
     for power in range(math.ceil(low), math.floor(high) + 1):

@@ -47,8 +47,8 @@ class Leases {
     [[nodiscard]] std::vector<Lease> all();
     [[nodiscard]] LeaseView judge(const Lease& lease);
 
-    /// Takes a slot whose newest lease, by its token `seen`, was judged free or expired; 0: the slot never had
-    /// one. Nothing where somebody else was faster, however long ago the judgement was.
+    /// Takes a slot whose newest lease, by its token `seen`, was judged free or expired; 0: the slot never
+    /// had one. Nothing where somebody else was faster, however long ago the judgement was.
     [[nodiscard]] std::optional<Lease> take(uint64_t slot, uint64_t seen, const std::string& owner,
                                             const std::string& kind);
 
