@@ -29,6 +29,7 @@ json to_json(const TensorReport& report) {
             {"clamped_trits", report.stats.clamped_trits},
             {"legacy_full_excess", report.stats.legacy_full_excess},
             {"legacy_full_energy", report.stats.legacy_full_energy},
+            {"sample_full_excess", report.stats.sample_full_excess},
             {"legacy_blocks", report.stats.legacy_blocks},
             {"legacy_clamped_blocks", report.stats.legacy_clamped_blocks},
             {"multipliers", report.stats.multipliers}};
@@ -51,6 +52,7 @@ TensorReport report_from(const json& line) {
     report.stats.clamped_trits = line.at("clamped_trits");
     report.stats.legacy_full_excess = line.at("legacy_full_excess");
     report.stats.legacy_full_energy = line.at("legacy_full_energy");
+    report.stats.sample_full_excess = line.at("sample_full_excess");
     report.stats.legacy_blocks = line.at("legacy_blocks");
     report.stats.legacy_clamped_blocks = line.at("legacy_clamped_blocks");
     report.stats.multipliers = line.at("multipliers");

@@ -222,7 +222,7 @@ class Job {
         const auto encoder = make_row_encoder(plan_, entry, *weights, search_);
         auto payload = encode_tensor(*weights, *encoder, plan_.options.threads, monitor_, stats);
         if (const auto* v3 = dynamic_cast<const EncoderV3*>(encoder.get())) {
-            add_legacy_sample(*weights, *v3, stats);
+            add_legacy_sample(*weights, kaiju1::TensorView(payload), *v3, stats);
             if (v3->used_damp() > plan_.options.v3.damp) {
                 monitor_.warn(
                     fmt::format("the covariance of {} was not positive definite: damped with {:g} of its "
@@ -373,6 +373,7 @@ json telemetry_json(const EncodePlan& plan, const EncodeReport& report) {
             row["full_excess"] = stats.full_excess;
             row["relative_full_excess"] = stats.full_excess / stats.full_energy;
             row["legacy_relative_full_excess"] = stats.legacy_full_excess / stats.legacy_full_energy;
+            row["excess_ratio"] = stats.excess_ratio();
             row["legacy_clamp_rate"] = static_cast<double>(stats.legacy_clamped_blocks) /
                                        std::max<double>(1, static_cast<double>(stats.legacy_blocks));
             row["clamp_ratio"] = stats.clamp_ratio();

@@ -475,7 +475,7 @@ void EncoderV3::refit(Group& group) const {
     }
 }
 
-void EncoderV3::add_legacy(const float* weights, size_t count, EncodeStats& stats) const {
+void EncoderV3::add_legacy(const float* weights, const float* mine, size_t count, EncodeStats& stats) const {
     kaiju1::Layout sample = layout();
     sample.rows = static_cast<uint32_t>(count);
     sample.perm_kind = 0;
@@ -491,12 +491,14 @@ void EncoderV3::add_legacy(const float* weights, size_t count, EncodeStats& stat
     kaiju1::TensorView{Bytes(payload)}.decode_rows(0, count, decoded.data());
 
     std::vector<float> e(cols * kLanes, 0.0F);
+    std::vector<float> own(cols * kLanes, 0.0F);
     std::vector<float> w(cols * kLanes, 0.0F);
     std::vector<float> product(cols * kLanes);
     for (size_t r = 0; r < count; ++r) {
         for (size_t i = 0; i < cols; ++i) {
             w[i * kLanes + r] = weights[r * cols + columns()[i]];
             e[i * kLanes + r] = decoded[r * cols + columns()[i]] - w[i * kLanes + r];
+            own[i * kLanes + r] = mine[r * cols + columns()[i]] - w[i * kLanes + r];
         }
         stats.legacy_blocks += row_stats[r].blocks;
         stats.legacy_clamped_blocks += row_stats[r].clamped_blocks;
@@ -509,6 +511,7 @@ void EncoderV3::add_legacy(const float* weights, size_t count, EncodeStats& stat
     };
     add(e, stats.legacy_full_excess);
     add(w, stats.legacy_full_energy);
+    add(own, stats.sample_full_excess);
 }
 
 void EncoderV3::write(const float* weights, size_t count, const Group& group, std::byte* records,

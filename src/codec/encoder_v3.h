@@ -55,8 +55,9 @@ class EncoderV3 final : public RowEncoder {
     /// full covariance.
     [[nodiscard]] static uint64_t shared_bytes(const kaiju1::Layout& layout, uint64_t rank);
 
-    /// Adds what v1 makes of `count` rows (at most 16) to the sample that stats compares v3 with.
-    void add_legacy(const float* weights, size_t count, EncodeStats& stats) const;
+    /// Adds what v1 makes of `count` rows (at most 16) to the sample that stats compares v3 with, and what v3
+    /// has made of them (`mine`, decoded).
+    void add_legacy(const float* weights, const float* mine, size_t count, EncodeStats& stats) const;
 
     /// Damping that the factorisation took; more than the options' where the covariance was not positive
     /// definite.

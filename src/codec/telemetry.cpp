@@ -15,9 +15,14 @@ EncodeStats& EncodeStats::operator+=(const EncodeStats& other) {
     }
     legacy_full_excess += other.legacy_full_excess;
     legacy_full_energy += other.legacy_full_energy;
+    sample_full_excess += other.sample_full_excess;
     legacy_blocks += other.legacy_blocks;
     legacy_clamped_blocks += other.legacy_clamped_blocks;
     return *this;
+}
+
+double EncodeStats::excess_ratio() const {
+    return legacy_full_excess > 0 ? sample_full_excess / legacy_full_excess : 0;
 }
 
 double EncodeStats::clamp_ratio() const {

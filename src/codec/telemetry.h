@@ -24,11 +24,14 @@ struct EncodeStats {
     // What v1 makes of a sample of the rows, for v3 to be compared with.
     double legacy_full_excess = 0;
     double legacy_full_energy = 0;
+    double sample_full_excess = 0;  ///< v3's own, of the same rows
     uint64_t legacy_blocks = 0;
     uint64_t legacy_clamped_blocks = 0;
 
     /// Part of the blocks with a clamped trit over that of v1; 0 where there is nothing to compare with.
     [[nodiscard]] double clamp_ratio() const;
+    /// Full excess over that of v1 on the rows of the sample; 0 where there is nothing to compare with.
+    [[nodiscard]] double excess_ratio() const;
 
     EncodeStats& operator+=(const EncodeStats& other);
 };

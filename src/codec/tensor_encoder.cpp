@@ -37,15 +37,19 @@ std::vector<double> column_energy(const TensorDecoder& weights, uint64_t rows, u
     return energy;
 }
 
-void add_legacy_sample(const TensorDecoder& weights, const EncoderV3& encoder, EncodeStats& stats) {
+void add_legacy_sample(const TensorDecoder& weights, const TensorDecoder& encoded, const EncoderV3& encoder,
+                       EncodeStats& stats) {
     constexpr uint64_t kPieces = 2;
     const auto& layout = encoder.layout();
     const uint64_t piece = std::min<uint64_t>(stats::kLanes, layout.rows);
     const uint64_t pieces = std::min(kPieces, layout.rows / piece);
     std::vector<float> rows(piece * layout.cols);
+    std::vector<float> mine(piece * layout.cols);
     for (uint64_t n = 0; n < pieces; ++n) {
-        weights.decode_rows(n * (layout.rows / pieces), piece, rows.data());
-        encoder.add_legacy(rows.data(), piece, stats);
+        const uint64_t first = n * (layout.rows / pieces);
+        weights.decode_rows(first, piece, rows.data());
+        encoded.decode_rows(first, piece, mine.data());
+        encoder.add_legacy(rows.data(), mine.data(), piece, stats);
     }
 }
 

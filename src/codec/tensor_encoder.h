@@ -18,8 +18,10 @@ namespace kaiju::codec {
                                                            const TensorDecoder& weights,
                                                            const lattice::CodebookSearch& search);
 
-/// Adds what v1 makes of at most 32 of the rows, evenly chosen, to what stats compares v3 with.
-void add_legacy_sample(const TensorDecoder& weights, const EncoderV3& encoder, EncodeStats& stats);
+/// Adds what v1 makes of at most 32 of the rows, evenly chosen, to what stats compares v3 with. encoded: what
+/// v3 has made of the tensor.
+void add_legacy_sample(const TensorDecoder& weights, const TensorDecoder& encoded, const EncoderV3& encoder,
+                       EncodeStats& stats);
 
 /// Σ_r W_rj² of every column. Sums run over pieces of rows in order: they do not depend on threads.
 [[nodiscard]] std::vector<double> column_energy(const TensorDecoder& weights, uint64_t rows, uint64_t cols,
