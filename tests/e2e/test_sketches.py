@@ -8,6 +8,10 @@ import unittest
 from support import GOLDEN, KAIJU, KaijuTest, text
 
 
+# Full excess relative to no feedback: measured, and a third to either side.
+BOUNDS = (("sketch", 0.19, 0.38), ("full", 0.147, 0.294), ("published", 1.0, 2.0))
+
+
 class Sketches(KaijuTest):
     def setUp(self):
         super().setUp()
@@ -103,6 +107,25 @@ class Sketches(KaijuTest):
             self.assertGreater(rows[0]["second_moment"], rows[2]["second_moment"])
         rows = self.answer("shootout", "--mode", "rate-distortion", "--blocks", 200, "--bits", "2,3")["results"]
         self.assertEqual(len(rows), 6)
+
+    def test_what_v3_buys_stays_within_bounds(self):
+        """Two-sided: worse is a fault of the encoder, much better one of the measurement."""
+        self.capture("model.sket", "--k", 32, "--stride", 1)
+        self.capture("model.full", "--full", "--stride", 1)
+        totals = {}
+        for name, options in (("sketch", ("--sketch", "model.sket")), ("full", ("--covariance", "model.full")),
+                              ("none", ("--covariance", "model.full", "--fold", "none")),
+                              ("published", ("--covariance", "model.full", "--fold", "published"))):
+            self.kaiju("encode", "--model", "model.gguf", "--imatrix", "importance.gguf", "--encoder", "v3", *options,
+                       "--out", f"{name}.knot", "--telemetry", f"{name}.json", "--clamp-limit", 0)
+            telemetry = json.loads((self.folder / f"{name}.json").read_text())
+            totals[name] = telemetry["totals"]["relative_full_excess"]
+            if name in ("sketch", "full"):
+                for tensor in telemetry["tensors"]:
+                    self.assertLess(tensor["excess_ratio"], 1, tensor["name"])
+                    self.assertGreater(tensor["excess_ratio"], 0.01, tensor["name"])
+        for name, low, high in BOUNDS:
+            self.assertTrue(low < totals[name] / totals["none"] < high, f"{name}: {totals}")
 
     def test_g3(self):
         self.kaiju("gate", "mint", "--model", "model.gguf", "--prompt", "the quick", "--id", "tiny", "--min-margin", 0,
