@@ -132,7 +132,7 @@ Search lattice_search(std::unique_ptr<lattice::Decoder> owned, size_t room) {
         [](Points y, std::span<Nearest> out) { lattice::make_exhaustive_decoder()->nearest(y, out); });
 }
 
-Search word_search(Parity parity, std::shared_ptr<CodebookSearch> search, const std::string& name,
+Search word_search(Parity parity, const std::shared_ptr<CodebookSearch>& search, const std::string& name,
                    size_t room) {
     const bool batched = name == "fast" && search->simd() != lattice::Simd::scalar;
     return made<CodebookWord>(
@@ -215,6 +215,7 @@ std::vector<Search> all_searches(size_t room) {
     std::vector<lattice::Simd> sets(available.begin(), available.end());
     std::reverse(sets.begin(), sets.end());
     std::vector<Search> searches;
+    searches.reserve(3 * sets.size() + 6);
     for (const lattice::Simd simd : sets) {
         searches.push_back(lattice_search(lattice::make_fast_decoder(simd), room));
     }
