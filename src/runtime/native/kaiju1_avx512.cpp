@@ -40,17 +40,6 @@ inline void unpack_block(const uint8_t* block, __m512i* w) {
                            _mm512_and_si512(_mm512_srli_epi16(low, 1), one_bit));
 }
 
-/// Σ w a, two chains of three.
-inline __m512i sum_quads(const __m512i* w, const int8_t* a) {
-    __m512i s0 = _mm512_dpbusd_epi32(_mm512_setzero_si512(), w[0], broadcast_quad(a));
-    __m512i s1 = _mm512_dpbusd_epi32(_mm512_setzero_si512(), w[1], broadcast_quad(a + 4));
-    s0 = _mm512_dpbusd_epi32(s0, w[2], broadcast_quad(a + 8));
-    s1 = _mm512_dpbusd_epi32(s1, w[3], broadcast_quad(a + 12));
-    s0 = _mm512_dpbusd_epi32(s0, w[4], broadcast_quad(a + 16));
-    s1 = _mm512_dpbusd_epi32(s1, w[5], broadcast_quad(a + 20));
-    return _mm512_add_epi32(s0, s1);
-}
-
 /// Σ h a over the side-band's 24 columns: those of 4j and 4j + 2 in `even`, those between them in `odd`.
 inline __m512i sum_side_block(const __m512i* even, const __m512i* odd, const SideActivation* x) {
     __m512i even_sum = _mm512_setzero_si512();
@@ -69,55 +58,94 @@ inline __m512 add_product(__m512i sum, __m512 scale, __m512 factor, __m512 acc) 
     return _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sum), scale), factor, acc);
 }
 
-/// A tile of tokens (or one): every block is unpacked once.
-void multiply_tile(const View& w, size_t first, size_t last, const unsigned char* x, size_t tokens, float* y,
-                   size_t stride) {
+/// A tile of tokens (or one) times `Groups` groups of rows side by side: every block is unpacked once, every
+/// activation loaded once.
+template <size_t Groups>
+void multiply_groups(const View& w, size_t group, const unsigned char* x, size_t tokens, float* y,
+                     size_t stride) {
     const __m512 multipliers = _mm512_loadu_ps(w.multipliers);
     const __m512 one = _mm512_set1_ps(1);
-    __m512 side[kTile];
-    __m512 bulk[kTile];
-    for (size_t group = first; group < last; ++group) {
-        const uint8_t* block = w.groups + group * w.group_bytes;
-        const auto* side_at = reinterpret_cast<const SideActivation*>(x);
+    __m512 side[kTile][Groups];
+    __m512 bulk[kTile][Groups];
+    const uint8_t* block[Groups];
+    for (size_t g = 0; g < Groups; ++g) {
+        block[g] = w.groups + (group + g) * w.group_bytes;
         for (size_t t = 0; t < tokens; ++t) {
-            side[t] = bulk[t] = _mm512_setzero_ps();
+            side[t][g] = bulk[t][g] = _mm512_setzero_ps();
         }
-        for (size_t b = 0; b < w.side_blocks; ++b, block += kSideBytes) {
+    }
+    const auto* side_at = reinterpret_cast<const SideActivation*>(x);
+    for (size_t b = 0; b < w.side_blocks; ++b, side_at += tokens) {
+        for (size_t g = 0; g < Groups; ++g) {
             __m512i even[kQuads];
             __m512i odd[kQuads];
             for (size_t j = 0; j < kQuads; ++j) {
-                const __m512i h = _mm512_loadu_si512(block + 64 * j);
+                const __m512i h = _mm512_loadu_si512(block[g] + 64 * j);
                 even[j] = _mm512_srai_epi16(_mm512_slli_epi16(h, 8), 8);
                 odd[j] = _mm512_srai_epi16(h, 8);
             }
-            for (size_t t = 0; t < tokens; ++t, ++side_at) {
-                side[t] = add_product(sum_side_block(even, odd, side_at), _mm512_set1_ps(side_at->scale), one,
-                                      side[t]);
+            for (size_t t = 0; t < tokens; ++t) {
+                side[t][g] = add_product(sum_side_block(even, odd, side_at + t),
+                                         _mm512_set1_ps(side_at[t].scale), one, side[t][g]);
             }
+            block[g] += kSideBytes;
         }
-        const auto* at = reinterpret_cast<const Activation*>(side_at);
-        for (size_t b = 0; b < w.blocks; ++b, block += kBlockBytes) {
+    }
+    const auto* at = reinterpret_cast<const Activation*>(side_at);
+    for (size_t b = 0; b < w.blocks; ++b) {
+        __mmask16 n[Groups];
+        __m512 factor[Groups];
+        __m512i quads[Groups][kQuads];
+        for (size_t g = 0; g < Groups; ++g) {
             const __m512i index =
-                _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(block + 144)));
-            const __mmask16 n = _mm512_movepi32_mask(index);
-            const __m512 factor = _mm512_permutexvar_ps(index, multipliers);
-            __m512i quads[kQuads];
-            unpack_block(block, quads);
-            for (size_t t = 0; t < tokens; ++t, ++at) {
-                const __m512i offset =
-                    _mm512_mask_set1_epi32(_mm512_set1_epi32(at->minus_7_sums), n, at->minus_6_sums);
-                const __m512i sum = _mm512_add_epi32(_mm512_slli_epi32(sum_quads(quads, at->a), 1), offset);
-                bulk[t] = add_product(sum, _mm512_set1_ps(at->scale), factor, bulk[t]);
+                _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(block[g] + 144)));
+            n[g] = _mm512_movepi32_mask(index);
+            factor[g] = _mm512_permutexvar_ps(index, multipliers);
+            unpack_block(block[g], quads[g]);
+            block[g] += kBlockBytes;
+        }
+        for (size_t t = 0; t < tokens; ++t, ++at) {
+            __m512i sums[2][Groups];  // two chains of three
+            for (size_t j = 0; j < kQuads; ++j) {
+                const __m512i a = broadcast_quad(at->a + 4 * j);
+                for (size_t g = 0; g < Groups; ++g) {
+                    sums[j % 2][g] =
+                        _mm512_dpbusd_epi32(j < 2 ? _mm512_setzero_si512() : sums[j % 2][g], quads[g][j], a);
+                }
+            }
+            const __m512i minus_7 = _mm512_set1_epi32(at->minus_7_sums);
+            const __m512i minus_6 = _mm512_set1_epi32(at->minus_6_sums);
+            const __m512 scale = _mm512_set1_ps(at->scale);
+            for (size_t g = 0; g < Groups; ++g) {
+                const __m512i sum = _mm512_slli_epi32(_mm512_add_epi32(sums[0][g], sums[1][g]), 1);
+                const __m512i offset = _mm512_mask_blend_epi32(n[g], minus_7, minus_6);
+                bulk[t][g] = add_product(_mm512_add_epi32(sum, offset), scale, factor[g], bulk[t][g]);
             }
         }
-        const __m512 row_scales = _mm512_loadu_ps(w.scales + 2 * kRows * group);
-        const __m512 side_scales = _mm512_loadu_ps(w.scales + 2 * kRows * group + kRows);
-        const size_t rows = w.rows - kRows * group < kRows ? w.rows - kRows * group : kRows;
+    }
+    for (size_t g = 0; g < Groups; ++g) {
+        const __m512 row_scales = _mm512_loadu_ps(w.scales + 2 * kRows * (group + g));
+        const __m512 side_scales = _mm512_loadu_ps(w.scales + 2 * kRows * (group + g) + kRows);
+        const size_t first_row = kRows * (group + g);
+        const size_t rows = w.rows - first_row < kRows ? w.rows - first_row : kRows;
         const auto mask = static_cast<__mmask16>((1U << rows) - 1);
         for (size_t t = 0; t < tokens; ++t) {
-            const __m512 result = _mm512_fmadd_ps(bulk[t], row_scales, _mm512_mul_ps(side[t], side_scales));
-            _mm512_mask_storeu_ps(y + t * stride + kRows * group, mask, result);
+            const __m512 result =
+                _mm512_fmadd_ps(bulk[t][g], row_scales, _mm512_mul_ps(side[t][g], side_scales));
+            _mm512_mask_storeu_ps(y + t * stride + first_row, mask, result);
         }
+    }
+}
+
+/// One token waits for memory, and one group at a time is one stream to prefetch.
+void multiply_tile(const View& w, size_t first, size_t last, const unsigned char* x, size_t tokens, float* y,
+                   size_t stride) {
+    size_t group = first;
+    for (; tokens > 1 && group + 2 <= last; group += 2) {
+        multiply_groups<2>(w, group, x, tokens, y, stride);
+    }
+    for (; group < last; ++group) {
+        multiply_groups<1>(w, group, x, tokens, y, stride);
     }
 }
 
