@@ -45,7 +45,9 @@ apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
 
 # configure_preset PRESET: build/PRESET with the pinned llama.cpp, through ccache.
 configure_preset() {
-    KAIJU_LLAMA_PREFIX=$(scripts/llama.sh)
+    local sanitize=""
+    [ "$1" = tsan ] && sanitize=thread
+    KAIJU_LLAMA_PREFIX=$(KAIJU_LLAMA_SANITIZE=$sanitize scripts/llama.sh)
     export KAIJU_LLAMA_PREFIX
     # Paths relative to the checkout let another checkout on this machine take the same objects from the cache.
     export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
