@@ -13,7 +13,7 @@ FLAGS=(-DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON -DGGML_CCACHE=OFF -DGGML_OPEN
 # The thread sanitizer must see the threads of ggml, too. KAIJU_LLAMA_SANITIZE=thread
 if [ -n "${KAIJU_LLAMA_SANITIZE:-}" ]; then
     FLAGS+=("-DCMAKE_C_FLAGS=-fsanitize=$KAIJU_LLAMA_SANITIZE" "-DCMAKE_CXX_FLAGS=-fsanitize=$KAIJU_LLAMA_SANITIZE"
-            -DCMAKE_C_FLAGS_RELEASE=-O1 -DCMAKE_CXX_FLAGS_RELEASE=-O1)
+            "-DCMAKE_C_FLAGS_RELEASE=-O1 -DNDEBUG" "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG")
 fi
 
 stamp=$({ echo "$SHA256 ${FLAGS[*]}"; g++ --version | head -1; g++ -march=native -Q --help=target; } | sha256sum | cut -c1-16)

@@ -98,7 +98,7 @@ TEST(EncodeModel, ResumeRefusesOtherSettingsAndRepairsDamage) {
         journal
             << R"({"index":1,"xxh3":1,"name":"x","type":"F32","rows":1,"cols":1,"nbytes":4,"seconds":0,)"
                R"("diagonal_excess":0,"diagonal_energy":0,"full_excess":0,"full_energy":0,"blocks":0,"clamped_blocks":0,"clamped_trits":0,)"
-               R"("legacy_full_excess":0,"legacy_full_energy":0,"legacy_blocks":0,"legacy_clamped_blocks":0,)"
+               R"("legacy_full_excess":0,"legacy_full_energy":0,"sample_full_excess":0,"legacy_blocks":0,"legacy_clamped_blocks":0,)"
                R"("multipliers":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]})"
             << "\n{\"index\":2,\"xx";
     }
