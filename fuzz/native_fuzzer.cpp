@@ -42,7 +42,8 @@ Parts make_parts() {
     const auto model = test::write_tiny_model(folder() / "model.gguf",
                                               {.width = 48, .ffn = 48, .layers = 1, .type = GGML_TYPE_F16});
     format::Imatrix imatrix;
-    for (const format::TensorInfo& info : format::ModelFile::open(model)->tensors()) {
+    const auto source = format::ModelFile::open(model);
+    for (const format::TensorInfo& info : source->tensors()) {
         if (codec::is_linear_weight(info.name)) {
             imatrix.entries[info.name] = {.sum_of_squares = std::vector<float>(info.cols(), 1.0F),
                                           .count = 1};
