@@ -61,6 +61,9 @@ std::vector<lattice::KnownPoint> known_points(const std::string& path) {
                                     points.size() + 1));
         }
     }
+    if (file.bad() || points.empty()) {  // a folder opens, and reads as nothing
+        throw Error(ErrorCode::bad_input, fmt::format("{}: no point could be read from it", path));
+    }
     return points;
 }
 
