@@ -56,7 +56,6 @@ struct Search {
     std::string simd;
     size_t batch;  ///< points of one timed call
     bool batched;  ///< works in vectors: also timed on all threads
-    size_t dimension = kDimension;
     std::function<void(Points y, size_t first, size_t last)> run;
     std::function<void(Points y)> check;
 };
@@ -83,14 +82,6 @@ double core_ghz() {
     return 32000 / best * 1e-9;
 }
 
-bool same(const Nearest& a, const Nearest& b) {
-    return a.x == b.x && a.d2 == b.d2;
-}
-
-bool same(const CodebookWord& a, const CodebookWord& b) {
-    return a.z == b.z && a.word == b.word && a.m == b.m && a.flip == b.flip && a.d2 == b.d2;
-}
-
 /// Fills in `run` and `check` of a search that gives `each` answers a point. `find` and `reference` have the
 /// same form.
 template <typename Answer, typename Find, typename Reference>
@@ -108,7 +99,7 @@ Search made(Search search, size_t room, size_t each, Find find, Reference refere
         find(y.first(points * kDimension), std::span(found));
         reference(y.first(points * kDimension), std::span(expected));
         for (size_t i = 0; i < found.size(); ++i) {
-            if (!same(found[i], expected[i])) {
+            if (found[i] != expected[i]) {
                 throw Error(ErrorCode::internal,
                             fmt::format("{} gives a wrong answer to point {}", what, i / each));
             }
@@ -152,7 +143,7 @@ Search word_search(Parity parity, const std::shared_ptr<CodebookSearch>& search,
 /// The best candidates: the first must be the nearest code word.
 Search candidate_search(size_t room) {
     const auto search = std::make_shared<CodebookSearch>(Parity::kept, lattice::CodebookMethod::pruned);
-    Search made_search = made<CodebookWord>(
+    return made<CodebookWord>(
         {.target = fmt::format("code book, best {}", kCandidates),
          .name = "pruned",
          .simd = "scalar",
@@ -170,7 +161,6 @@ Search candidate_search(size_t room) {
                 out[p * kCandidates] = nearest[p];
             }
         });
-    return made_search;
 }
 
 /// E8, for comparison: an answer must be a point of it, as far as it says, and no farther than the covering
@@ -186,7 +176,6 @@ Search e8_search(size_t room) {
             .simd = "scalar",
             .batch = kBatch,
             .batched = false,
-            .dimension = kE8Dimension,
             .run = find,
             .check = [answers, find](Points y) {
                 find(y, 0, kChecked);
@@ -305,8 +294,8 @@ int run_bench(Session& session, const Options& options) {
                 continue;
             }
             search.check(set.y);
-            for (int threads = 1; threads <= (search.batched ? options.threads : 1);
-                 threads = std::max(threads + 1, options.threads)) {
+            const bool scaled = search.batched && options.threads > 1;
+            for (const int threads : scaled ? std::vector{1, options.threads} : std::vector{1}) {
                 session.monitor().check_cancelled();
                 const Timing timing =
                     time_search(search, set.y, threads > 1 ? room : search.batch, threads, options.seconds);

@@ -106,9 +106,6 @@ Timing time_encoder(const std::string& name, const Options& options, const Probl
         encoder = std::make_unique<codec::EncoderV1>(layout, problem.diag, search);
     } else {
         layout.perm_kind = 1;
-        codec::V3Options v3;
-        v3.step_search = full ? 5 : 4;
-        v3.sweeps = full ? 1 : 0;
         const auto energy = codec::column_energy(*weights, options.rows, options.cols, options.threads);
         encoder = std::make_unique<codec::EncoderV3>(
             layout, problem.diag, energy,
@@ -119,7 +116,7 @@ Timing time_encoder(const std::string& name, const Options& options, const Probl
                                                                     .eigvec = problem.eigvec},
                                                      order, n_hi);
             },
-            search, v3);
+            search, codec::v3_defaults(full));
     }
     const auto ready = std::chrono::steady_clock::now();
     codec::EncodeStats stats;

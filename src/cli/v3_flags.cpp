@@ -9,8 +9,9 @@ namespace kaiju::cli {
 codec::V3Options V3Flags::options(bool full_covariance) const {
     codec::V3Options made = values;
     made.fold = stats::fold_of(fold);
-    made.step_search = step_search.value_or(full_covariance ? 5 : values.step_search);
-    made.sweeps = sweeps.value_or(full_covariance && made.fold == stats::Fold::ldlq ? 1 : values.sweeps);
+    const codec::V3Options defaults = codec::v3_defaults(full_covariance);
+    made.step_search = step_search.value_or(defaults.step_search);
+    made.sweeps = sweeps.value_or(made.fold == stats::Fold::ldlq ? defaults.sweeps : 0);
     if (codebook != "free" && codebook != "leech") {
         throw Error(ErrorCode::usage, fmt::format("--codebook {}: free and leech are known", codebook));
     }

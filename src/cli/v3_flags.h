@@ -19,8 +19,7 @@ struct V3Flags {
     std::optional<int> step_search;
     std::optional<int> sweeps;
 
-    /// What was not asked for is chosen for a full covariance or for a sketch: what a sketch leaves out is
-    /// not worth a longer search. Throws usage for names that are not known.
+    /// What was not asked for is as v3_defaults has it. Throws usage for names that are not known.
     [[nodiscard]] codec::V3Options options(bool full_covariance) const;
 };
 

@@ -58,6 +58,15 @@ void require(bool fine, const char* what) {
 
 }  // namespace
 
+V3Options v3_defaults(bool full_covariance) {
+    V3Options options;
+    if (full_covariance) {
+        options.step_search = 5;
+        options.sweeps = 1;
+    }
+    return options;
+}
+
 void check(const V3Options& options) {
     require(options.step_search >= 1 && options.step_search <= static_cast<int>(kMultipliers),
             "--step-search must be 1 to 16");

@@ -25,6 +25,10 @@ struct V3Options {
     bool activation_order = true;  ///< bulk by descending importance (perm_kind 1)
 };
 
+/// The defaults: with a full covariance a longer search pays, with a sketch what it leaves out is more than
+/// that brings.
+[[nodiscard]] V3Options v3_defaults(bool full_covariance);
+
 /// Throws usage for a number outside its range.
 void check(const V3Options& options);
 

@@ -24,6 +24,8 @@ struct CodebookWord {
 
     /// What a decoder makes of coordinate i: s (m + 2 c_i + 4 z_i).
     [[nodiscard]] int32_t value(size_t i) const;
+
+    friend bool operator==(const CodebookWord&, const CodebookWord&) = default;
 };
 
 /// Which z are allowed.

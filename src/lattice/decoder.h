@@ -20,6 +20,8 @@ struct Nearest {
     uint16_t word = 0;  ///< index of the code word, 0..4095
     uint8_t m = 0;      ///< half: 0 even, 1 odd
     double d2 = 0;      ///< exact squared distance to the input as rounded to the grid
+
+    friend bool operator==(const Nearest&, const Nearest&) = default;
 };
 
 /// Finds nearest points of Λ24. Every decoder keeps the search contract of docs/kaiju1.md 6, so that all of

@@ -120,8 +120,7 @@ GateSet compare(const Decoder& decoder, const Decoder& reference, std::span<cons
     reference.nearest(y, expected);
     for (size_t p = 0; p < set.points; ++p) {
         const Nearest& a = found[p];
-        const Nearest& b = expected[p];
-        set.different += a.x == b.x && a.word == b.word && a.m == b.m && a.d2 == b.d2 ? 0 : 1;
+        set.different += a == expected[p] ? 0 : 1;
         set.outside += coset_of(a.x) == Coset{a.m, a.word} ? 0 : 1;
         const double gap =
             std::fabs(a.d2 - nearest_distance_f64(y.subspan(p * kDimension).first<kDimension>()));
@@ -142,9 +141,7 @@ GateSet compare_code_words(Parity parity, std::span<const float> y) {
     search.candidates(y, 1, expected);
     for (size_t p = 0; p < set.points; ++p) {
         const CodebookWord& a = found[p];
-        const CodebookWord& b = expected[p];
-        set.different +=
-            a.z == b.z && a.word == b.word && a.m == b.m && a.flip == b.flip && a.d2 == b.d2 ? 0 : 1;
+        set.different += a == expected[p] ? 0 : 1;
         int sum = a.m;
         bool legal = a.m <= 1 && a.word < kGolayWords;
         for (const int8_t z : a.z) {

@@ -163,9 +163,8 @@ class Runner {
 
     int run(const std::string& only, std::optional<uint64_t> shard) {
         const Lock lock(folder_.path() / (shard ? fmt::format("lock-{}", *shard) : std::string("lock")));
-        if (const auto verdict = folder_.verdict()) {
-            let_go();  // whoever wrote the verdict may have died before it did
-            return verdict->at("code").get<int>();
+        if (const auto code = concluded()) {
+            return *code;
         }
         std::optional<Failure> failure;
         std::string at;
@@ -196,9 +195,8 @@ class Runner {
 
     int conclude() {
         const Lock lock(folder_.path() / "lock");
-        if (const auto verdict = folder_.verdict()) {
-            let_go();  // whoever wrote the verdict may have died before it did
-            return verdict->at("code").get<int>();
+        if (const auto code = concluded()) {
+            return *code;
         }
         const auto missing = std::find_if(plan_.steps.begin(), plan_.steps.end(),
                                           [&](const Step& step) { return !folder_.has_step(step.name); });
@@ -404,11 +402,19 @@ class Runner {
                                  verdict.at("reason").get<std::string>()));
     }
 
+    /// The code of a verdict that is there already. Whoever wrote it may have died before the lease was given
+    /// back.
+    std::optional<int> concluded() {
+        const auto verdict = folder_.verdict();
+        if (!verdict) {
+            return std::nullopt;
+        }
+        let_go();
+        return verdict->at("code").get<int>();
+    }
+
     /// Gives the lease back. A store that cannot be reached sees it expire.
     void let_go() {
-        if (plan_.lease.token == 0) {
-            return;
-        }
         try {
             release_lease(*store_, plan_.lease);
         } catch (const Error& error) {

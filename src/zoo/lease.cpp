@@ -187,8 +187,8 @@ std::optional<Lease> Leases::take(uint64_t slot, uint64_t seen, const std::strin
         store_.remove(name);
         return std::nullopt;
     }
-    for (const char* what : {"", ".beat", ".released"}) {  // what is no longer the newest is of no use
-        if (seen > 0) {
+    if (seen > 0) {  // what is no longer the newest is of no use to anybody
+        for (const char* what : {"", ".beat", ".released"}) {
             store_.remove(name_of(slot, seen) + what);
         }
     }
@@ -207,7 +207,7 @@ void beat_lease(ObjectStore& store, const Lease& lease) {
 }
 
 void release_lease(ObjectStore& store, const Lease& lease) {
-    if (is_held(store, lease)) {
+    if (lease.token != 0 && is_held(store, lease)) {
         store.put(name_of(lease.slot, lease.token) + ".released", bytes_of(lease.owner), Condition::none);
     }
 }

@@ -62,7 +62,7 @@ class Leases {
 
 /// Writes a heartbeat. Throws busy where a newer lease of the slot exists: the holder was taken for dead.
 void beat_lease(ObjectStore& store, const Lease& lease);
-/// Gives a lease back; nothing where it is no longer held.
+/// Gives a lease back; nothing where it is no longer held, or never was (token 0).
 void release_lease(ObjectStore& store, const Lease& lease);
 
 /// Seconds since boot, also while suspended; and the boot's own name.

@@ -345,7 +345,6 @@ void Zoo::take_note(Attempt attempt, Monitor& monitor) {
         revive(attempt, monitor);
         return;
     }
-    release_lease(*store_, plan.lease);  // the job may have died between its verdict and this
     if (attempt.executor == "slurm") {
         try {  // what is left of the chain waits for something that will never be
             slurm_cancel(attempt.handle);
@@ -353,6 +352,7 @@ void Zoo::take_note(Attempt attempt, Monitor& monitor) {
             monitor.warn(error.what());
         }
     }
+    release_lease(*store_, plan.lease);  // the job may have died between its verdict and this
 }
 
 void Zoo::revive(Attempt attempt, Monitor& monitor) {

@@ -62,7 +62,7 @@ TEST_P(Decoders, GiveTheAnswerOfTheDefinition) {
     const auto found = decode(*decoder_, points);
     for (size_t p = 0; p < points.size(); ++p) {
         const Nearest expected = test::nearest_by_definition(points[p]);
-        ASSERT_TRUE(test::same(found[p], expected))
+        ASSERT_TRUE(found[p] == expected)
             << "point " << p << ": " << test::describe(points[p]) << "\nfound " << test::describe(found[p])
             << "\nwant  " << test::describe(expected);
         ASSERT_TRUE(is_lattice_point(found[p].x));
@@ -103,7 +103,7 @@ TEST_P(Decoders, AnswerAloneAsInAnyBatch) {
                                           points.begin() + static_cast<ptrdiff_t>(first + size));
             const auto found = decode(*decoder_, part);
             for (size_t p = 0; p < size; ++p) {
-                ASSERT_TRUE(test::same(found[p], all[first + p])) << "from " << first << ", size " << size;
+                ASSERT_TRUE(found[p] == all[first + p]) << "from " << first << ", size " << size;
             }
         }
     }
@@ -130,7 +130,7 @@ TEST_P(Decoders, FloatsAndDoublesAgreeAndMoveWithTheLattice) {
             representable &= double{floats[24 * p + i]} == points[p][i];
         }
         if (representable) {
-            EXPECT_TRUE(test::same(of_floats[p], found[p])) << test::describe(points[p]);
+            EXPECT_TRUE(of_floats[p] == found[p]) << test::describe(points[p]);
         }
     }
     const auto found_moved = decode(*decoder_, moved);
@@ -220,7 +220,7 @@ TEST(Decoder, PointsBeyondOneBlockAreDecodedToo) {
     for (const std::string& kind : kinds()) {
         const auto found = decode(*make_kind(kind), points);
         for (size_t p = 0; p < points.size(); ++p) {
-            ASSERT_TRUE(test::same(found[p], expected[p])) << kind << " at " << p;
+            ASSERT_TRUE(found[p] == expected[p]) << kind << " at " << p;
         }
     }
 }
@@ -233,7 +233,7 @@ TEST(Decoder, AllAgreeOnManyPoints) {
     for (const std::string& name : kinds()) {
         const auto found = decode(*make_kind(name), points);
         for (size_t p = 0; p < points.size(); ++p) {
-            ASSERT_TRUE(test::same(found[p], expected[p]))
+            ASSERT_TRUE(found[p] == expected[p])
                 << name << " at " << test::describe(points[p]) << "\nfound " << test::describe(found[p])
                 << "\nwant  " << test::describe(expected[p]);
         }

@@ -218,10 +218,6 @@ std::vector<double> flatten(const std::vector<Point>& points) {
     return values;
 }
 
-bool same(const lattice::Nearest& a, const lattice::Nearest& b) {
-    return a.x == b.x && a.word == b.word && a.m == b.m && a.d2 == b.d2;
-}
-
 std::string describe(const Point& y) {
     std::ostringstream text;
     text.precision(17);

@@ -28,9 +28,6 @@ using Point = std::array<double, lattice::kDimension>;
 /// All values of the points, for Decoder::nearest.
 [[nodiscard]] std::vector<double> flatten(const std::vector<Point>& points);
 
-/// Equal in every field: point, coset and distance.
-[[nodiscard]] bool same(const lattice::Nearest& a, const lattice::Nearest& b);
-
 /// A point or an answer in words, for messages.
 [[nodiscard]] std::string describe(const Point& y);
 [[nodiscard]] std::string describe(const lattice::Nearest& nearest);
