@@ -27,7 +27,7 @@ if [ ! -e "$prefix/done" ]; then
     work=$CACHE/llama-build-$stamp
     rm -rf "$work" && mkdir -p "$work/src" "$CACHE/downloads"
     tarball=$CACHE/downloads/llama_cpp_python-$VERSION.tar.gz
-    if ! echo "$SHA256  $tarball" | sha256sum -c --quiet 2>/dev/null; then
+    if ! echo "$SHA256  $tarball" | sha256sum -c --quiet > /dev/null 2>&1; then
         echo "fetching llama.cpp (source distribution of llama-cpp-python $VERSION, 77 MB)" >&2
         echo "llama-cpp-python==$VERSION --hash=sha256:$SHA256" > "$work/requirements.txt"
         # pip checks the hash before anything of the archive runs; --no-binary must name the package, since ':all:'
