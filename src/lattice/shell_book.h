@@ -11,19 +11,19 @@ namespace kaiju::lattice {
 
 inline constexpr int kLeastIndexBits = 3;
 inline constexpr int kMostIndexBits = 12;
-inline constexpr size_t kGroups = 6;        ///< groups of four coordinates
-inline constexpr size_t kGroupSize = 4;     ///< coordinates of a group
-inline constexpr size_t kRings = 8;         ///< rings of a group's list
-inline constexpr size_t kSequences = 512;   ///< legal ring sequences
+inline constexpr size_t kGroups = 6;       ///< groups of four coordinates
+inline constexpr size_t kGroupSize = 4;    ///< coordinates of a group
+inline constexpr size_t kRings = 8;        ///< rings of a group's list
+inline constexpr size_t kSequences = 512;  ///< legal ring sequences
 
 using GroupVector = std::array<int8_t, kGroupSize>;
 using Rings = std::array<uint8_t, kGroups>;
 
 /// A code word as a wire stores it.
 struct ShellCode {
-    uint16_t word = 0;      ///< index of the Golay word, 0..4095
-    uint8_t m = 0;          ///< half: 0 or 1
-    uint16_t sequence = 0;  ///< number of the ring sequence, 0..511
+    uint16_t word = 0;                      ///< index of the Golay word, 0..4095
+    uint8_t m = 0;                          ///< half: 0 or 1
+    uint16_t sequence = 0;                  ///< number of the ring sequence, 0..511
     std::array<uint16_t, kGroups> index{};  ///< in its ring, below 2^g
 
     friend bool operator==(const ShellCode&, const ShellCode&) = default;

@@ -1,0 +1,76 @@
+#include "codec/rotation.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace kaiju::codec {
+
+namespace {
+
+// SplitMix64 (Steele, Lea and Flood 2014).
+uint64_t mix(uint64_t v) {
+    v = (v ^ v >> 30) * 0xBF58476D1CE4E5B9U;
+    v = (v ^ v >> 27) * 0x94D049BB133111EBU;
+    return v ^ v >> 31;
+}
+
+template <typename Real>
+void butterflies(Real* x, size_t n) {
+    for (size_t half = 1; half < n; half *= 2) {
+        for (size_t begin = 0; begin < n; begin += 2 * half) {
+            for (size_t i = begin; i < begin + half; ++i) {
+                const Real a = x[i];
+                const Real b = x[i + half];
+                x[i] = a + b;
+                x[i + half] = a - b;
+            }
+        }
+    }
+}
+
+template <typename Real>
+void rotate_columns(Real* x, std::span<const float> signs, size_t span) {
+    const Real scale = Real{1} / std::sqrt(static_cast<Real>(span));
+    for (size_t j = 0; j < signs.size(); ++j) {
+        x[j] *= static_cast<Real>(signs[j]);
+    }
+    for (size_t begin = 0; begin < signs.size(); begin += span) {
+        butterflies(x + begin, span);
+    }
+    for (size_t j = 0; j < signs.size(); ++j) {
+        x[j] *= scale;
+    }
+}
+
+}  // namespace
+
+Rotation::Rotation(uint32_t cols, uint64_t seed) : span_(span_of(cols)), signs_(cols) {
+    constexpr uint64_t kStride = 0x9E3779B97F4A7C15U;
+    for (uint64_t j = 0; j < cols; ++j) {
+        const uint64_t bits = mix(seed + (j / 64 + 1) * kStride);
+        signs_[j] = (bits >> (j % 64) & 1) != 0 ? -1.0F : 1.0F;
+    }
+}
+
+uint32_t Rotation::span_of(uint32_t cols) {
+    return std::min(kLargestSpan, uint32_t{1} << std::countr_zero(cols));
+}
+
+void Rotation::rotate(float* x) const {
+    rotate_columns(x, signs_, span_);
+}
+
+void Rotation::rotate(double* x) const {
+    rotate_columns(x, signs_, span_);
+}
+
+void hadamard(float* x, size_t n) {
+    butterflies(x, n);
+}
+
+void hadamard(double* x, size_t n) {
+    butterflies(x, n);
+}
+
+}  // namespace kaiju::codec
