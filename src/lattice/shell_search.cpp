@@ -1,0 +1,291 @@
+// The nearest point of all m + 2 c + 4 z is a walk through Turyn's construction (turyn.h): costs of the 16
+// patterns of a group of four, of the complementary pairs of an octet, then, class by class, of the 64
+// pairs of pairs. Costs are integers that carry in their low bits which choice they stand for, so that a
+// minimum needs no second pass to find where it was.
+#include "lattice/shell_search.h"
+
+#include "lattice/simd_targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "lattice/shell_search.cpp"
+#include <hwy/foreach_target.h>
+
+#include <hwy/highway.h>
+
+#include "lattice/turyn.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace kaiju::lattice::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using F = hn::CappedTag<float, kShellLanes>;
+using I = hn::Rebind<int32_t, F>;
+using VF = hn::Vec<F>;
+using VI = hn::Vec<I>;
+
+constexpr Simd kThisShell = HWY_TARGET == HWY_AVX3   ? Simd::avx512
+                            : HWY_TARGET == HWY_AVX2 ? Simd::avx2
+                            : HWY_TARGET == HWY_SSE4 ? Simd::sse4
+                                                     : Simd::scalar;
+
+/// A key's low bits: pair of the first octet (3) and whether it is complemented, the same of the second,
+/// whether the third is.
+constexpr int kChoiceBits = 9;
+/// Costs are squares of at most 1/2, 24 of them: below 2^22 in these units.
+constexpr float kUnits = 524288.0F;
+
+/// Costs of the 16 patterns of group j of four coordinates in half m.
+HWY_INLINE void group_costs(const float* y, size_t j, int m, VI* cost) {
+    const F f;
+    const I i32;
+    const VF quarter = hn::Set(f, 0.25F);
+    const VF half = hn::Set(f, 0.5F);
+    const VF limit = hn::Set(f, 4096.0F);
+    VI clear[kGroupSize];
+    VI set[kGroupSize];
+    for (size_t i = 0; i < kGroupSize; ++i) {
+        VF t = hn::LoadU(f, y + (kGroupSize * j + i) * kShellLanes);
+        t = hn::Min(hn::Max(t, hn::Neg(limit)), limit);
+        t = hn::Mul(hn::Sub(t, hn::Set(f, static_cast<float>(m))), quarter);
+        const VF r = hn::Abs(hn::Sub(t, hn::Round(t)));
+        const VF s = hn::Sub(half, r);  // to the nearest with c = 1
+        clear[i] = hn::NearestInt(hn::Mul(hn::Mul(r, r), hn::Set(f, kUnits)));
+        set[i] = hn::NearestInt(hn::Mul(hn::Mul(s, s), hn::Set(f, kUnits)));
+    }
+    const VI low[4] = {hn::Add(clear[0], clear[1]), hn::Add(set[0], clear[1]), hn::Add(clear[0], set[1]),
+                       hn::Add(set[0], set[1])};
+    const VI high[4] = {hn::Add(clear[2], clear[3]), hn::Add(set[2], clear[3]), hn::Add(clear[2], set[3]),
+                        hn::Add(set[2], set[3])};
+    for (size_t pattern = 0; pattern < 16; ++pattern) {
+        cost[pattern] = hn::ShiftLeft<kChoiceBits>(hn::Add(low[pattern & 3], high[pattern >> 2]));
+    }
+    (void)i32;
+}
+
+HWY_INLINE void classes_of(const float* y, int m, int32_t* keys) {
+    const I i32;
+    VI cost[kGroups][16];
+    for (size_t j = 0; j < kGroups; ++j) {
+        group_costs(y, j, m, cost[j]);
+    }
+    // What pair j of octet o adds to a key, and what its complement adds.
+    constexpr int kPairShift[3] = {0, 4, 0};
+    constexpr int kFlip[3] = {8, 128, 256};
+    for (size_t t = 0; t < kClasses; ++t) {
+        VI pair[3][kPairs];
+        for (size_t o = 0; o < 3; ++o) {
+            for (size_t j = 0; j < kPairs; ++j) {
+                const uint32_t octet = class_octet(t, o, j);
+                const uint32_t low = octet & 15;
+                const uint32_t high = octet >> 4;
+                const VI plain = hn::Add(cost[2 * o][low], cost[2 * o + 1][high]);
+                const VI flipped = hn::Add(hn::Add(cost[2 * o][low ^ 15], cost[2 * o + 1][high ^ 15]),
+                                           hn::Set(i32, kFlip[o]));
+                const int which = o == 2 ? 0 : static_cast<int>(j) << kPairShift[o];
+                pair[o][j] = hn::Add(hn::Min(plain, flipped), hn::Set(i32, which));
+            }
+        }
+        VI best = hn::Set(i32, INT32_MAX);
+        for (size_t third = 0; third < kPairs; ++third) {
+            VI sum = hn::Add(pair[0][0], pair[1][third]);
+            for (size_t j = 1; j < kPairs; ++j) {
+                sum = hn::Min(sum, hn::Add(pair[0][j], pair[1][j ^ third]));
+            }
+            best = hn::Min(best, hn::Add(sum, pair[2][third]));
+        }
+        hn::StoreU(best, i32, keys + t * kShellLanes);
+    }
+}
+
+HWY_ATTR void classes(const float* y, int32_t* keys) {
+    for (int m = 0; m < 2; ++m) {
+        for (size_t lane = 0; lane < kShellLanes; lane += hn::MaxLanes(F())) {
+            classes_of(y + lane, m, keys + static_cast<size_t>(m) * kClasses * kShellLanes + lane);
+        }
+    }
+}
+
+}  // namespace
+
+const ShellKernels& shell_table() {
+    static const ShellKernels table = {kThisShell, &classes};
+    return table;
+}
+
+}  // namespace kaiju::lattice::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+#include <algorithm>
+#include <cmath>
+
+#include "lattice/simd_select.h"
+
+namespace kaiju::lattice {
+
+namespace {
+
+constexpr size_t kAll = 2 * kClasses;  ///< (half, class)
+/// A point outside the book is shrunk by this factor until a class is inside, then so many times more as
+/// there were to be rounds with an answer.
+constexpr float kShrink = 0.96F;
+constexpr int kRounds = 3;
+/// After so many rounds the steps become long: the origin is always inside.
+constexpr int kFineRounds = 16;
+/// Classes that are tried of a point inside the book when more than the nearest is wanted.
+constexpr size_t kTries = 6;
+
+/// The Golay word that a key of class t stands for.
+uint32_t word_of(size_t t, int32_t key) {
+    const auto bits = static_cast<uint32_t>(key);
+    const uint32_t flips = (bits >> 3 & 1) | (bits >> 7 & 1) << 1 | (bits >> 8 & 1) << 2;
+    return turyn_word(t, bits & 7, bits >> 4 & 7, flips);
+}
+
+}  // namespace
+
+struct ShellSearch::Lane {
+    ShellPoint* out;
+    size_t keep;
+    size_t count = 0;
+    int rounds = 0;  ///< that found something
+    float scale = 1;
+    bool done = false;
+
+    void add(const ShellPoint& point) {
+        size_t at = count;
+        while (at > 0 && point.d2 < out[at - 1].d2) {
+            --at;
+        }
+        for (size_t i = 0; i < count; ++i) {
+            if (out[i].d2 == point.d2 && out[i].x == point.x) {
+                return;
+            }
+        }
+        if (at == keep) {
+            return;
+        }
+        count = std::min(count + 1, keep);
+        std::copy_backward(out + at, out + count - 1, out + count);
+        out[at] = point;
+    }
+};
+
+const ShellKernels& shell_kernels(Simd simd){
+    // NOLINTNEXTLINE(bugprone-branch-clone): where scalar is all that was compiled
+    KAIJU_RETURN_FOR(simd, shell_table)}
+
+ShellSearch::ShellSearch(const ShellBook& book)
+    : ShellSearch(book, chosen_simd()) {}
+
+ShellSearch::ShellSearch(const ShellBook& book, Simd simd) : book_(book), kernels_(shell_kernels(simd)) {
+    const Rings& longest = book.rings(kSequences - 1);
+    const size_t ring_size = size_t{1} << book.index_bits();
+    for (const size_t ring : longest) {
+        double sum = 0;
+        for (size_t i = 0; i < ring_size; ++i) {
+            for (const int x : book.vector(1, 0, ring * ring_size + i)) {
+                sum += x * x;
+            }
+        }
+        largest_norm_ += static_cast<float>(sum / static_cast<double>(ring_size));
+    }
+}
+
+bool ShellSearch::take(const float* y, const float* aim, const int32_t* keys, bool whole, Lane& lane) const {
+    std::array<std::pair<int32_t, uint8_t>, kAll> order;
+    for (size_t c = 0; c < kAll; ++c) {
+        order[c] = {keys[c * kShellLanes], static_cast<uint8_t>(c)};
+    }
+    const size_t tries = whole ? (lane.keep == 1 ? 1 : kTries) : kAll;
+    std::partial_sort(order.begin(), order.begin() + static_cast<ptrdiff_t>(tries), order.end());
+    bool first_inside = false;
+    bool inside = false;
+    for (size_t n = 0; n < tries; ++n) {
+        const size_t c = order[n].second;
+        const uint32_t golay = word_of(c % kClasses, order[n].first);
+        ShellPoint point;
+        point.m = static_cast<uint8_t>(c / kClasses);
+        point.word = static_cast<uint16_t>(golay_index(golay));
+        std::array<int, kDimension> x;
+        float d2 = 0;
+        for (size_t i = 0; i < kDimension; ++i) {
+            const int base = point.m + 2 * static_cast<int>(golay >> i & 1);
+            const float z = std::nearbyint((aim[i] - static_cast<float>(base)) * 0.25F);
+            x[i] = base + 4 * static_cast<int>(std::clamp(z, -100.0F, 100.0F));
+            const float e = y[i] - static_cast<float>(x[i]);
+            d2 += e * e;
+        }
+        ShellCode code;
+        if (!book_.encode(point.m, point.word, x.data(), code)) {
+            continue;
+        }
+        std::copy(x.begin(), x.end(), point.x.begin());
+        point.d2 = d2;
+        lane.add(point);
+        inside = true;
+        first_inside = first_inside || n == 0;
+    }
+    // The nearest of all is inside: no other can be nearer.
+    lane.done = lane.done || (whole && first_inside);
+    return inside;
+}
+
+void ShellSearch::near(const float* y, size_t keep, ShellPoint* out,
+                       std::array<uint8_t, kShellLanes>& found) const {
+    std::array<float, kDimension * kShellLanes> aims;
+    std::array<int32_t, kAll * kShellLanes> keys;
+    std::array<Lane, kShellLanes> lanes;
+    std::array<std::array<float, kDimension>, kShellLanes> points;
+    for (size_t p = 0; p < kShellLanes; ++p) {
+        lanes[p] = {.out = out + keep * p, .keep = keep};
+        for (size_t i = 0; i < kDimension; ++i) {
+            points[p][i] = y[i * kShellLanes + p];
+        }
+    }
+    bool pending = true;
+    for (int round = 0; pending; ++round) {
+        for (size_t at = 0; at < aims.size(); ++at) {
+            aims[at] = y[at] * lanes[at % kShellLanes].scale;
+        }
+        kernels_.classes(aims.data(), keys.data());
+        pending = false;
+        for (size_t p = 0; p < kShellLanes; ++p) {
+            Lane& lane = lanes[p];
+            if (lane.done) {
+                continue;
+            }
+            std::array<float, kDimension> aim;
+            float norm = 0;
+            for (size_t i = 0; i < kDimension; ++i) {
+                aim[i] = aims[i * kShellLanes + p];
+                norm += points[p][i] * points[p][i];
+            }
+            if (take(points[p].data(), aim.data(), keys.data() + p, round == 0, lane)) {
+                ++lane.rounds;
+                lane.done = lane.done || lane.rounds >= kRounds;
+            }
+            if (round >= kFineRounds) {
+                lane.done = lane.done || lane.rounds > 0;
+                lane.scale *= 0.5F;
+            } else {
+                lane.scale *= kShrink;
+            }
+            // Far outside, the shrinking begins where the longest code words are.
+            if (round == 0 && norm * lane.scale * lane.scale > 1.2F * largest_norm_) {
+                lane.scale = std::sqrt(1.2F * largest_norm_ / norm);
+            }
+            pending = pending || !lane.done;
+        }
+    }
+    for (size_t p = 0; p < kShellLanes; ++p) {
+        found[p] = static_cast<uint8_t>(lanes[p].count);
+    }
+}
+
+}  // namespace kaiju::lattice
+
+#endif  // HWY_ONCE
