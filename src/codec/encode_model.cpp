@@ -77,8 +77,7 @@ json metadata_of(const EncodePlan& plan, Monitor& monitor) {
         metadata["telemetry"] = options.telemetry.filename().string();
     }
     if (const auto calibration = format::calibration_of(plan.imatrix)) {
-        metadata["calibration"] = {{"source", calibration->source},
-                                   {"line_hashes", calibration->line_hashes}};
+        metadata["calibration"] = format::to_json(*calibration);
     }
     return metadata;
 }

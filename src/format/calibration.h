@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,13 +12,15 @@
 
 namespace kaiju::format {
 
-/// A sketch of a calibration text: enough to notice that another text shares lines with it, far too little to
-/// restore it. `kaiju imatrix` puts it into the key-values of the imatrix (kaiju.calibration.line_hashes, hex
-/// strings), the encoder copies it into the metadata of the knot ("calibration": {"source", "line_hashes"},
-/// numbers).
+/// A sketch of a calibration text: enough to notice that another text shares passages with it, far too little
+/// to restore it. `kaiju imatrix` puts it into the key-values of the imatrix
+/// (kaiju.calibration.window_hashes, hex strings), the encoder copies it into the metadata of the knot
+/// ("calibration": {"source", "window_hashes"}, numbers). Files of earlier versions have "line_hashes"
+/// instead, which cannot be compared with anything of today: they are read as a text of which nothing but the
+/// name is known.
 struct Calibration {
-    std::string source;                 ///< what the text was called
-    std::vector<uint64_t> line_hashes;  ///< ascending (docs/evaluation.md says of what)
+    std::string source;                   ///< what the text was called
+    std::vector<uint64_t> window_hashes;  ///< ascending (docs/evaluation.md says of what); empty: not known
 };
 
 /// Puts the sketch into imatrix.extra, and its source into imatrix.datasets.
@@ -30,5 +33,8 @@ void set_calibration(Imatrix& imatrix, const Calibration& calibration);
 /// The sketch in the metadata of a knot (a JSON object as text); nothing where there is none. Throws
 /// bad_input where it is malformed.
 [[nodiscard]] std::optional<Calibration> calibration_of(std::string_view knot_metadata);
+
+/// What stands under "calibration" in such metadata.
+[[nodiscard]] nlohmann::json to_json(const Calibration& calibration);
 
 }  // namespace kaiju::format
