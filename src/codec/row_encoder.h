@@ -10,6 +10,9 @@
 
 namespace kaiju::codec {
 
+/// Importances as encoders want them: one per column, finite, none negative, not all zero. Throws bad_input.
+void check_importance(std::span<const float> importance, uint64_t cols);
+
 /// Encodes one matrix, rows in any order.
 class RowEncoder {
   public:
