@@ -94,7 +94,11 @@ json metadata_of(const EncodePlan& plan, const Identify& identify) {
                      {"source", source},
                      {"kaiju", kaiju},
                      {"created_by", options.created_by}};
-    if (const auto calibration = format::calibration_of(plan.imatrix)) {
+    auto calibration = format::calibration_of(plan.imatrix);
+    if (const auto more = plan.covariance ? plan.covariance->calibration() : std::nullopt) {
+        calibration = calibration ? format::merged(*calibration, *more) : more;
+    }
+    if (calibration) {
         metadata["calibration"] = format::to_json(*calibration);
     }
     return metadata;

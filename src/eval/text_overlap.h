@@ -7,13 +7,14 @@
 #include <string_view>
 #include <vector>
 
+#include "format/calibration.h"
+
 namespace kaiju::eval {
 
 /// A passage: so many bytes in a row, white space left out. A sentence, roughly; shorter ones are common to
 /// texts that have nothing to do with one another.
 inline constexpr size_t kWindowBytes = 48;
-/// Most hashes that a sketch keeps.
-inline constexpr size_t kMaxWindowHashes = 4096;
+using format::kMaxWindowHashes;
 
 /// Sketch of a text: XXH3-64 of every window of kWindowBytes bytes after all white space was taken out,
 /// without repetitions, ascending; of more than kMaxWindowHashes the smallest are kept (bottom-k sketch,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/checksum.h"
 #include "base/error.h"
@@ -80,6 +81,19 @@ std::optional<Calibration> calibration_of(std::string_view knot_metadata) {
         calibration.window_hashes.push_back(hash.get<uint64_t>());
     }
     return calibration;
+}
+
+Calibration merged(const Calibration& a, const Calibration& b) {
+    Calibration both{.source = a.source == b.source ? a.source : a.source + ", " + b.source,
+                     .window_hashes = {}};
+    if (!a.window_hashes.empty() && !b.window_hashes.empty()) {
+        // Sorted here: a file may hold them in any order.
+        std::set<uint64_t> hashes(a.window_hashes.begin(), a.window_hashes.end());
+        hashes.insert(b.window_hashes.begin(), b.window_hashes.end());
+        both.window_hashes.assign(hashes.begin(), hashes.end());
+        both.window_hashes.resize(std::min(both.window_hashes.size(), kMaxWindowHashes));
+    }
+    return both;
 }
 
 nlohmann::json to_json(const Calibration& calibration) {

@@ -12,6 +12,9 @@
 
 namespace kaiju::format {
 
+/// Most hashes of a text that are kept: the smallest.
+inline constexpr size_t kMaxWindowHashes = 4096;
+
 /// A sketch of a calibration text: enough to notice that another text shares passages with it, far too little
 /// to restore it. `kaiju imatrix` puts it into the key-values of the imatrix
 /// (kaiju.calibration.window_hashes, hex strings), the encoder copies it into the metadata of the knot
@@ -33,6 +36,10 @@ void set_calibration(Imatrix& imatrix, const Calibration& calibration);
 /// The sketch in the metadata of a knot (a JSON object as text); nothing where there is none. Throws
 /// bad_input where it is malformed.
 [[nodiscard]] std::optional<Calibration> calibration_of(std::string_view knot_metadata);
+
+/// The sketch of both texts as one: the smallest hashes of the union are those of the union's sketch. Not
+/// known where one is not.
+[[nodiscard]] Calibration merged(const Calibration& a, const Calibration& b);
 
 /// What stands under "calibration" in such metadata.
 [[nodiscard]] nlohmann::json to_json(const Calibration& calibration);

@@ -297,9 +297,8 @@ bool GateReport::pass() const {
 
 GateReport run_gate(const Decoder& decoder, const GateOptions& options, std::span<const float> weights,
                     std::span<const KnownPoint> known, Monitor& monitor) {
-    if (options.uniform + options.structured + options.blocks + options.code_words + options.moment +
-            known.size() ==
-        0) {
+    if ((options.uniform | options.structured | options.blocks | options.code_words | options.moment |
+         known.size()) == 0) {
         throw Error(ErrorCode::usage, "all counts are 0: a gate that tests nothing proves nothing");
     }
     if (!weights.empty() && options.blocks == 0) {

@@ -44,6 +44,23 @@ TEST(Calibration, EarlierFormsAreReadAsNotKnown) {
     EXPECT_FALSE(imatrix.extra.find_strings("kaiju.calibration.line_hashes")) << "replaced";
 }
 
+TEST(Calibration, OfTwoTextsIsThatOfTheirUnion) {
+    const Calibration one{.source = "one", .window_hashes = {1, 3, 5}};
+    const Calibration two{.source = "two", .window_hashes = {2, 3}};
+    const Calibration both = merged(one, two);
+    EXPECT_EQ(both.source, "one, two");
+    EXPECT_EQ(both.window_hashes, (std::vector<uint64_t>{1, 2, 3, 5}));
+    EXPECT_EQ(merged(one, one).source, "one");
+    EXPECT_TRUE(merged(one, {.source = "two", .window_hashes = {}}).window_hashes.empty()) << "not known";
+    Calibration many;
+    for (uint64_t i = 0; i < kMaxWindowHashes; ++i) {
+        many.window_hashes.push_back(4 * i);
+    }
+    const Calibration most = merged(many, one);
+    EXPECT_EQ(most.window_hashes.size(), kMaxWindowHashes);
+    EXPECT_EQ(most.window_hashes[1], 1U);
+}
+
 TEST(Calibration, MalformedIsRefused) {
     for (const std::string_view text :
          {R"({"calibration":1})", R"({"calibration":{}})", R"({"calibration":{"window_hashes":3}})",
