@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "base/checksum.h"
@@ -212,6 +213,35 @@ void require_absent(const fs::path& path) {
             fmt::format(
                 "{}: already exists; nothing is ever overwritten: choose another name or move it away",
                 path.string()));
+    }
+}
+
+void require_distinct(std::initializer_list<fs::path> paths) {
+    std::map<fs::path, fs::path> seen;
+    for (const fs::path& path : paths) {
+        if (path.empty()) {
+            continue;
+        }
+        const fs::path whole = fs::absolute(path).lexically_normal();
+        std::error_code error;
+        const fs::path folder = fs::canonical(whole.parent_path(), error);  // through symbolic links
+        const auto [other, added] =
+            seen.try_emplace((error ? whole.parent_path() : folder) / whole.filename(), path);
+        if (!added) {
+            throw Error(ErrorCode::usage, other->second == path
+                                              ? fmt::format("{}: two outputs name this file", path.string())
+                                              : fmt::format("{} and {}: two outputs name one file",
+                                                            other->second.string(), path.string()));
+        }
+    }
+}
+
+void require_outputs(std::initializer_list<fs::path> paths) {
+    require_distinct(paths);
+    for (const fs::path& path : paths) {
+        if (!path.empty()) {
+            const OutputFile probe(path);
+        }
     }
 }
 

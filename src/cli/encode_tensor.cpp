@@ -71,6 +71,11 @@ Source source_from_array(const Options& options) {
     Source source;
     if (options.input.ends_with(".npy")) {
         source.npy.emplace(options.input);
+        if ((options.rows != 0 && options.rows != source.npy->rows()) ||
+            (options.cols != 0 && options.cols != source.npy->cols())) {
+            throw Error(ErrorCode::usage, fmt::format("{}: {} x {}, which is not what --rows and --cols say",
+                                                      options.input, source.npy->rows(), source.npy->cols()));
+        }
         source.info = {.name = options.name,
                        .type = "F32",
                        .shape = {source.npy->rows(), source.npy->cols()},
@@ -157,12 +162,13 @@ std::unique_ptr<codec::RowEncoder> make_encoder(const Options& options, const co
 }
 
 int run(Session& session, const Options& options) {
-    require_absent(options.out);
+    require_outputs({options.out});
     codec::EncodeOptions encode;
     encode.encoder = options.encoder;
     encode.sketch = options.sketch;
     encode.covariance = options.covariance;
     encode.decoder = options.decoder;
+    options.v3.require_reader(options.encoder);
     encode.v3 = options.v3.options(!options.covariance.empty());
     codec::check_encoder(encode);
     if (options.model.empty() && options.input.empty()) {
@@ -186,10 +192,7 @@ int run(Session& session, const Options& options) {
                                   .nbytes = payload.size()};
     format::KnotWriter writer(options.out, {info});
     writer.write_payload(0, payload);
-    writer.finish({{"kaiju",
-                    {{"encoder", codec::encoder_name(encode)},
-                     {"decoder", options.decoder},
-                     {"hi_frac", options.hi_frac}}},
+    writer.finish({{"kaiju", {{"encoder", codec::encoder_name(encode)}, {"hi_frac", options.hi_frac}}},
                    {"created_by", "kaiju " KAIJU_VERSION}});
 
     const double bits = 8.0 * static_cast<double>(info.nbytes) / static_cast<double>(info.weights());
@@ -235,10 +238,10 @@ void add_encode_tensor(CLI::App& app, Session& session) {
                                    "Take it from a .npy, or from raw little-endian f32 values")
                       ->type_name("FILE")
                       ->excludes(model);
-    command->add_option("--rows", options->rows, "Rows of raw values")
+    command->add_option("--rows", options->rows, "Rows of raw values (a .npy knows its own)")
         ->needs(input)
         ->check(CLI::PositiveNumber);
-    command->add_option("--cols", options->cols, "Columns of raw values")
+    command->add_option("--cols", options->cols, "Columns of raw values (a .npy knows its own)")
         ->needs(input)
         ->check(CLI::PositiveNumber);
     command->add_option("--name", options->name, "Name of the entry made from --input")
@@ -254,13 +257,16 @@ void add_encode_tensor(CLI::App& app, Session& session) {
         ->required()
         ->type_name("FILE");
     command->add_option("--encoder", options->encoder, "v1 or v3")->capture_default_str();
-    command->add_option("--sketch", options->sketch, "v3: covariance sketches (kaiju capture)")
-        ->type_name("FILE");
-    command->add_option("--covariance", options->covariance, "v3: full covariances (kaiju capture --full)")
-        ->type_name("FILE");
-    command->add_option("--tap", options->tap,
-                        "v3: the tap whose covariance counts (default: by the tensor's name)");
-    add_v3_flags(*command, options->v3);
+    const auto* sketch =
+        command->add_option("--sketch", options->sketch, "v3: covariance sketches (kaiju capture)")
+            ->type_name("FILE");
+    const auto* covariance =
+        command
+            ->add_option("--covariance", options->covariance, "v3: full covariances (kaiju capture --full)")
+            ->type_name("FILE");
+    const auto* tap = command->add_option(
+        "--tap", options->tap, "v3: the tap whose covariance counts (default: by the tensor's name)");
+    add_v3_flags(*command, options->v3, {sketch, covariance, tap});
     command->add_option("--decoder", options->decoder, "Search of the code book: fast, pruned or exhaustive")
         ->capture_default_str();
     command->add_option("--hi-frac", options->hi_frac, "Part of the columns that the 8-bit side-band takes")

@@ -32,7 +32,7 @@ json standing_json(const eval::TokenStanding& standing, const runtime::Engine& m
 }
 
 int mint(Session& session, const MintArguments& arguments) {
-    require_absent(arguments.out);
+    require_outputs({arguments.out});
     const auto file = format::ModelFile::open(arguments.model);
     const auto model = load_engine(arguments.model, arguments.engine, session.monitor());
     eval::MintOptions options = arguments.mint;
@@ -84,11 +84,7 @@ struct RunArguments {
 };
 
 int run_gate(Session& session, const RunArguments& arguments) {
-    for (const std::string& output : {arguments.log, arguments.telemetry}) {
-        if (!output.empty()) {
-            require_absent(output);
-        }
-    }
+    require_outputs({arguments.log, arguments.telemetry});
     const format::Qspec qspec = format::read_qspec(arguments.qspec);
     const auto file = format::ModelFile::open(arguments.model);
     const auto model = load_engine(arguments.model, arguments.engine, session.monitor());

@@ -20,13 +20,12 @@ struct Options {
 };
 
 int run(Session& session, const Options& options) {
-    require_absent(options.out);
+    require_outputs({options.out});
     const std::string text = read_text(options.text);
     const auto model = load_engine(options.model, options.engine, session.monitor());
     eval::ImportanceOptions collect = options.importance;
     collect.threads = options.engine.threads;
     collect.text_name = options.text;
-    { const OutputFile probe(options.out); }  // its folder is there and can be written to
     const eval::Importance importance = eval::collect_importance(*model, text, collect, session.monitor());
     const std::string source = std::filesystem::path(options.text).filename().string();
     format::write_imatrix(options.out, eval::to_imatrix(importance, source));

@@ -69,6 +69,10 @@ std::vector<lattice::KnownPoint> known_points(const std::string& path) {
 
 int run_gate_command(Session& session, const Options& options) {
     const auto decoder = lattice::make_decoder(options.decoder);
+    if (options.gate.blocks == 0 && !(options.model.empty() && options.block_file.empty())) {
+        throw Error(ErrorCode::usage,
+                    "--model and --block-file give blocks, and --blocks 0 tests none of them");
+    }
     std::vector<float> weights;
     if (!options.model.empty()) {
         weights = model_blocks(options.model, options.gate.blocks);
@@ -152,7 +156,10 @@ void add_lattice_gate(CLI::App& group, Session& session) {
     gate->add_option("--code-words", options->gate.code_words,
                      "Blocks for the search of the finite code book, parity kept and free")
         ->capture_default_str();
-    gate->add_option("--moment", options->gate.moment, "Points for the second moment")->capture_default_str();
+    gate->add_option("--moment", options->gate.moment,
+                     fmt::format("Points for the second moment: 0 (no such test), or {} and more",
+                                 lattice::kFewestForMoment))
+        ->capture_default_str();
     gate->add_option("--seed", options->gate.seed, "Seed of the points")->capture_default_str();
     gate->add_option("--model", options->model,
                      "Take real blocks from the matrices of this model (.gguf or .knot)");

@@ -115,7 +115,7 @@ struct MakeOptions {
 };
 
 int make(Session& session, const MakeOptions& options) {
-    require_absent(options.out);
+    require_outputs({options.out});
     const format::CovarianceFile file(options.covariance);
     eval::write_sketches(file, options.k, options.out, options.threads, session.monitor());
     const std::string sha256 = sha256_file(options.out);

@@ -34,6 +34,29 @@ TEST(OutputFile, AppearsWholeOrNotAtAll) {
     EXPECT_EQ(read_text(target), "whole");
 }
 
+TEST(RequireOutputs, TwoOutputsAreTwoFilesHoweverSpelled) {
+    const test::TemporaryFolder folder;
+    fs::create_directory(folder / "a");
+    fs::create_directory_symlink(folder / "a", folder / "link");
+    const fs::path one = folder / "a/out";
+    for (const fs::path& same : {one, folder / "a/../a/out", folder / "a//./out", folder / "link/out"}) {
+        EXPECT_EQ(code_of([&] { require_outputs({one, same}); }), ErrorCode::usage) << same;
+    }
+    require_outputs({one, folder / "a/out2", folder / "out", "", ""});
+    EXPECT_TRUE(fs::is_empty(folder / "a")) << "looking leaves nothing behind";
+}
+
+TEST(RequireOutputs, FindWhatCannotBeWritten) {
+    const test::TemporaryFolder folder;
+    test::spill(folder / "there", "x");
+    EXPECT_EQ(code_of([&] {
+                  require_outputs({folder / "new", folder / "there"});
+              }),
+              ErrorCode::output_exists);
+    EXPECT_EQ(code_of([&] { require_outputs({folder / "no/such/out"}); }), ErrorCode::missing);
+    EXPECT_EQ(code_of([&] { require_outputs({folder / "there/out"}); }), ErrorCode::io);
+}
+
 TEST(OutputFile, NeverOverwrites) {
     const test::TemporaryFolder folder;
     const fs::path target = folder.path() / "out.bin";

@@ -1,5 +1,6 @@
 """Every exit code of docs/exit-codes.md that can be provoked, and that errors say what and where."""
 import json
+import struct
 import unittest
 
 from support import GOLDEN, KaijuTest
@@ -48,6 +49,43 @@ class ExitCodes(KaijuTest):
     def test_bad_points(self):
         for line in ("nonsense\n", '{"y":[1]}\n', '{"y":[' + ",".join(["1e9"] * 24) + "]}\n"):
             self.assertIn("line 1", self.kaiju("lattice", "nearest", code=3, stdin=line).stderr)
+
+    def test_what_would_be_ignored_is_refused(self):
+        self.encoded()
+        encode = ("encode", "--model", "model.gguf", "--imatrix", "importance.gguf", "--out", "new.knot")
+        for option in (("--step-search", 4), ("--sweeps", 3), ("--fold", "none"), ("--keep-scale",), ("--descent", 2),
+                       ("--side-band", "last"), ("--clamp-limit", 2), ("--sketch", "model.sket")):
+            self.fails(2, "usage", *encode, *option, says=[option[0], "v3"])
+        tensor = ("encode-tensor", "--model", "model.gguf", "--tensor", "blk.0.attn_q.weight", "--out", "new.knot")
+        self.fails(2, "usage", *tensor, "--uniform", "--tap", "blk.0.attn_in", says=["--tap", "v3"])
+        self.kaiju("knot", "dump", "model.gguf", "--tensor", "blk.0.attn_q.weight", "--out", "q.npy")
+        plain = ("encode-tensor", "--input", "q.npy", "--out", "new.knot")
+        self.fails(2, "usage", *plain, "--uniform", "--rows", 3, says=["--rows"])
+        self.fails(2, "usage", *plain, "--uniform", "--cols", 7, says=["--cols"])
+        columns = self.answer("encode-tensor", "--input", "q.npy", "--uniform", "--rows", 96, "--cols", 96,
+                              "--out", "q.knot")["cols"]
+        header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({columns},), }}".ljust(117) + "\n"
+        (self.folder / "zero.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + header.encode()
+                                               + bytes(4 * columns))
+        self.fails(3, "bad_input", *plain, "--importance", "zero.npy", says=["zero"])
+        self.assertFalse((self.folder / "new.knot").exists())
+
+    def test_a_gate_that_tests_nothing_is_refused(self):
+        nothing = ("lattice", "gate", "--uniform", 0, "--structured", 0, "--blocks", 0, "--code-words", 0)
+        self.fails(2, "usage", *nothing, "--moment", 0, says=["0"])
+        for points in (1, 2):
+            self.fails(2, "usage", *nothing, "--moment", points, says=[str(points)])
+
+    def test_one_file_is_not_two_outputs(self):
+        self.encoded()
+        (self.folder / "a").mkdir()
+        gate = ("gate", "run", "--qspec", "none.json", "--model", "none.knot", "--log", "x")
+        for other in ("x", "./x", "a/../x", self.folder / "x"):
+            self.fails(2, "usage", *gate, "--telemetry", other, says=["two outputs"])
+        encode = ("encode", "--model", "model.gguf", "--imatrix", "importance.gguf", "--out", "x.knot")
+        self.fails(2, "usage", *encode, "--telemetry", "./x.knot", says=["two outputs"])
+        self.fails(5, "missing", *encode[:-1], "no/such/x.knot", "--dry-run", says=["no/such"])
+        self.fails(2, "usage", "assemble", "x-0.knot", "--out", "x", "--telemetry", "a/../x", says=["two outputs"])
 
     def test_a_good_knot_is_fine(self):
         self.kaiju("knot", "verify", GOLDEN / "tiny.knot")
