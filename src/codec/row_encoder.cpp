@@ -20,17 +20,21 @@ constexpr double kLargestHi = 127;
 
 }  // namespace
 
-RowEncoder::RowEncoder(const kaiju1::Layout& layout, std::span<const float> importance)
-    : layout_(layout), importance_(importance.begin(), importance.end()), columns_(layout.cols) {
-    if (importance.size() != layout.cols) {
+void check_importance(std::span<const float> importance, uint64_t columns) {
+    if (importance.size() != columns) {
         throw Error(ErrorCode::bad_input,
-                    fmt::format("{} importance entries for {} columns", importance.size(), layout.cols));
+                    fmt::format("{} importance entries for {} columns", importance.size(), columns));
     }
     for (size_t i = 0; i < importance.size(); ++i) {
         if (!std::isfinite(importance[i]) || importance[i] < 0) {
             throw Error(ErrorCode::bad_input, fmt::format("importance of column {} is {}", i, importance[i]));
         }
     }
+}
+
+RowEncoder::RowEncoder(const kaiju1::Layout& layout, std::span<const float> importance)
+    : layout_(layout), importance_(importance.begin(), importance.end()), columns_(layout.cols) {
+    check_importance(importance, layout.cols);
 }
 
 void RowEncoder::order_columns(std::span<const double> score) {

@@ -10,6 +10,9 @@
 
 namespace kaiju::codec {
 
+/// Throws bad_input, without a place, where there is not one importance a column, finite and not negative.
+void check_importance(std::span<const float> importance, uint64_t columns);
+
 /// Encodes one matrix, rows in any order.
 class RowEncoder {
   public:
