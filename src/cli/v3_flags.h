@@ -1,10 +1,10 @@
 // The options of the v3 encoder, as commands take them.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 
+#include "cli/numbers.h"
 #include "codec/encoder_v3.h"
 
 namespace kaiju::cli {
