@@ -59,7 +59,7 @@ void sync_folder_of(const fs::path& path) {
 }  // namespace
 
 MappedFile::MappedFile(const fs::path& path) : path_(path) {
-    const Descriptor fd(path, O_RDONLY);
+    const Descriptor fd(path, O_RDONLY | O_NONBLOCK);  // a FIFO would wait here for somebody to write
     struct stat status {};
     if (::fstat(fd.get(), &status) != 0) {
         fail(path, "stat");
@@ -206,8 +206,12 @@ void OutputFile::commit() {
 }
 
 void require_absent(const fs::path& path) {
-    std::error_code ignored;
-    if (fs::symlink_status(path, ignored).type() != fs::file_type::not_found) {
+    std::error_code error;
+    const fs::file_type type = fs::symlink_status(path, error).type();
+    if (type == fs::file_type::none) {
+        throw Error(ErrorCode::io, fmt::format("{}: cannot be created: {}", path.string(), error.message()));
+    }
+    if (type != fs::file_type::not_found) {
         throw Error(
             ErrorCode::output_exists,
             fmt::format(

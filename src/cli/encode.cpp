@@ -255,7 +255,7 @@ void add_encode(CLI::App& app, Session& session) {
         command
             ->add_option("--clamp-limit", options->clamp_limit,
                          "v3: exit with 1 where a tensor's clamp rate is above this times v1's (0: no gate)")
-            ->check(CLI::NonNegativeNumber)
+            ->check(not_negative())
             ->capture_default_str();
     add_v3_flags(*command, options->v3, {sketch, covariance, clamp_limit});
     command->add_flag("--dry-run", options->dry_run, "Check everything, print the plan and write nothing");

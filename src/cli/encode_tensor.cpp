@@ -47,6 +47,7 @@ struct Options {
 
 /// The matrix to encode: whatever holds its bytes, and a view of them as a tensor of a stock type.
 struct Source {
+    std::string path;
     std::unique_ptr<format::ModelFile> model;
     std::optional<format::NpyFile> npy;
     std::optional<MappedFile> raw;
@@ -56,6 +57,7 @@ struct Source {
 
 Source source_from_model(const Options& options) {
     Source source;
+    source.path = options.model;
     source.model = format::ModelFile::open(options.model);
     const auto index = source.model->find(options.tensor);
     if (!index) {
@@ -69,6 +71,7 @@ Source source_from_model(const Options& options) {
 
 Source source_from_array(const Options& options) {
     Source source;
+    source.path = options.input;
     if (options.input.ends_with(".npy")) {
         source.npy.emplace(options.input);
         if ((options.rows != 0 && options.rows != source.npy->rows()) ||
@@ -103,6 +106,7 @@ std::vector<float> importance_of(const Options& options, const format::TensorInf
         const format::NpyFile file(options.importance);
         std::vector<float> values(file.values().size() / sizeof(float));
         std::copy_n(file.values().data(), file.values().size(), reinterpret_cast<std::byte*>(values.data()));
+        within(options.importance, [&] { codec::check_importance(values, info.cols()); });
         return values;
     }
     const format::Imatrix imatrix = format::read_imatrix(options.imatrix);
@@ -111,7 +115,9 @@ std::vector<float> importance_of(const Options& options, const format::TensorInf
         throw Error(ErrorCode::missing,
                     fmt::format("{}: there is no entry for {}", options.imatrix, info.name));
     }
-    return entry->mean_squares();
+    std::vector<float> values = entry->mean_squares();
+    within(options.imatrix, [&] { codec::check_importance(values, info.cols()); });
+    return values;
 }
 
 /// The entry of a file of covariances that the matrix is encoded against.
@@ -175,12 +181,13 @@ int run(Session& session, const Options& options) {
         throw Error(ErrorCode::usage, "name the matrix: --model and --tensor, or --input");
     }
     const Source source = options.model.empty() ? source_from_array(options) : source_from_model(options);
-    const auto weights = codec::make_tensor_decoder(source.info, source.payload);
+    const auto weights =
+        within(source.path, [&] { return codec::make_tensor_decoder(source.info, source.payload); });
     const lattice::CodebookSearch search = codec::make_search(encode);
 
     codec::EncodeStats stats;
-    const auto payload = within("tensor " + source.info.name, [&] {
-        const auto encoder = make_encoder(options, encode.v3, source.info, *weights, search);
+    const auto encoder = make_encoder(options, encode.v3, source.info, *weights, search);
+    const auto payload = within(fmt::format("{}: tensor {}", source.path, source.info.name), [&] {
         session.monitor().begin("encode", source.info.weights(), "weights");
         auto made = codec::encode_tensor(*weights, *encoder, options.threads, session.monitor(), stats);
         session.monitor().end();
@@ -240,10 +247,10 @@ void add_encode_tensor(CLI::App& app, Session& session) {
                       ->excludes(model);
     command->add_option("--rows", options->rows, "Rows of raw values (a .npy knows its own)")
         ->needs(input)
-        ->check(CLI::PositiveNumber);
+        ->check(positive());
     command->add_option("--cols", options->cols, "Columns of raw values (a .npy knows its own)")
         ->needs(input)
-        ->check(CLI::PositiveNumber);
+        ->check(positive());
     command->add_option("--name", options->name, "Name of the entry made from --input")
         ->needs(input)
         ->capture_default_str();

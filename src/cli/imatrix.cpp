@@ -62,7 +62,7 @@ void add_imatrix(CLI::App& app, Session& session) {
     command->add_option("--ctx", options->importance.ctx, "Tokens of a chunk")->capture_default_str();
     command->add_option("--chunks", options->importance.chunks, "Read the first N chunks only")
         ->type_name("N")
-        ->check(CLI::PositiveNumber);
+        ->check(positive());
     add_engine_options(*command, options->engine);
     add_json(*command, session);
 }

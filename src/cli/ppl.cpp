@@ -85,6 +85,8 @@ int run(Session& session, const Options& options) {
     eval::PerplexityOptions measure = options.perplexity;
     measure.threads = options.engine.threads;
     measure.text_name = options.text;
+    measure.model_names = options.models;
+    measure.reference_name = options.reference;
     const auto results =
         eval::measure_perplexities(models, reference.get(), text, measure, session.monitor());
     for (size_t m = 0; m < results.size(); ++m) {
@@ -135,7 +137,7 @@ void add_ppl(CLI::App& app, Session& session) {
     command->add_option("--ctx", options->perplexity.ctx, "Tokens of a chunk")->capture_default_str();
     command->add_option("--chunks", options->perplexity.chunks, "Measure the first N chunks only")
         ->type_name("N")
-        ->check(CLI::PositiveNumber);
+        ->check(positive());
     add_engine_options(*command, options->engine);
     add_json(*command, session);
 }

@@ -1,12 +1,12 @@
 // The options of the v3 encoder, as commands take them.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cli/numbers.h"
 #include "codec/encoder_v3.h"
 
 namespace kaiju::cli {

@@ -27,9 +27,6 @@ using nlohmann::json;
 
 namespace {
 
-/// Finished payloads are flushed to disk, and then journalled, once this much has been written.
-constexpr uint64_t kFlushBytes = uint64_t{32} << 20;
-
 double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -180,7 +177,7 @@ EncodeReport conclude_finished(const EncodePlan& plan, Monitor& monitor) {
     return report;
 }
 
-/// The job itself: entry after entry into the part file, each noted in the journal once it is on disk.
+/// The job itself: entry after entry into the part file, each noted in the journal once it is written.
 class Job {
   public:
     Job(const EncodePlan& plan, Monitor& monitor)
@@ -204,7 +201,6 @@ class Job {
             monitor_.check_cancelled();
             report(i, within("tensor " + plan_.entries[i].info.name, [&] { return write_entry(i); }));
         }
-        flush();
         report_.linear_bits = plan_.linear_bits();
         report_.seconds = seconds_since(start);
         writer_.finish(plan_.options.shards > 1 ? part_metadata(plan_, metadata_, report_) : metadata_);
@@ -271,10 +267,6 @@ class Job {
         writer_.write_payload(index, payload);
         tensor.seconds = seconds_since(start);
         journal_.add(index, {.xxh3 = xxh3(payload), .report = tensor});
-        unflushed_ += payload.size();
-        if (unflushed_ >= kFlushBytes) {
-            flush();
-        }
         if (entry.action == PlanEntry::Action::copy) {
             plan_.base_file().release(entry.source);
         } else if (entry.action != PlanEntry::Action::key_values) {
@@ -322,12 +314,6 @@ class Job {
         return payload;
     }
 
-    void flush() {
-        writer_.sync();
-        journal_.flush();
-        unflushed_ = 0;
-    }
-
     void report(size_t index, const TensorReport& tensor) {
         if (plan_.entries[index].action == PlanEntry::Action::encode) {
             report_.tensors.push_back(tensor);
@@ -341,7 +327,6 @@ class Job {
     format::KnotWriter writer_;
     EncodeJournal journal_;
     EncodeReport report_;
-    uint64_t unflushed_ = 0;
 };
 
 void check_part(const EncodeOptions& options) {

@@ -161,14 +161,15 @@ size_t find_in_model(const EncodePlan& plan, const TensorInfo& wanted) {
     }
     const TensorInfo& found = plan.model->tensors()[*index];
     if (found.shape != wanted.shape) {
-        refuse(ErrorCode::bad_input, wanted.name,
-               fmt::format("{} in the model, {} in the base: they are not the same model", shape_text(found),
-                           shape_text(wanted)));
+        refuse(
+            ErrorCode::bad_input, wanted.name,
+            fmt::format("{} in {}, {} in the base {}: they are not the same model", shape_text(found),
+                        plan.model->path().string(), shape_text(wanted), plan.base_file().path().string()));
     }
     if (is_kaiju_type(found.type)) {
         refuse(ErrorCode::bad_input, wanted.name,
-               fmt::format("the model has it as {} already: encode from an f16, bf16, f32 or stock file",
-                           found.type));
+               fmt::format("{} has it as {} already: encode from an f16, bf16, f32 or stock file",
+                           plan.model->path().string(), found.type));
     }
     return *index;
 }

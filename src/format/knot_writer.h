@@ -43,8 +43,6 @@ class KnotWriter {
     /// Writes part of a payload, `offset` bytes into it. Thread-safe. Throws internal where it would run past
     /// its end.
     void write_part(size_t index, uint64_t offset, Bytes part);
-    /// Flushes to disk what was written so far.
-    void sync() { file_.sync(); }
 
     /// Writes table, metadata (a JSON object; keys come out sorted) and header, and gives the file its name.
     /// Payloads that write_payload has not seen in this run are read back for their checksums. A payload

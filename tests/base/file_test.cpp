@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+
 #include <fstream>
 
 #include "support/test_files.h"
@@ -55,6 +57,25 @@ TEST(RequireOutputs, FindWhatCannotBeWritten) {
               ErrorCode::output_exists);
     EXPECT_EQ(code_of([&] { require_outputs({folder / "no/such/out"}); }), ErrorCode::missing);
     EXPECT_EQ(code_of([&] { require_outputs({folder / "there/out"}); }), ErrorCode::io);
+}
+
+TEST(OutputFile, ANameThatCannotBeIsNotOneThatExists) {
+    const test::TemporaryFolder folder;
+    EXPECT_EQ(code_of([&] { require_absent(folder.path() / std::string(300, 'n')); }), ErrorCode::io);
+}
+
+TEST(MappedFile, AFifoIsRefusedAndNotWaitedFor) {
+    const test::TemporaryFolder folder;
+    const fs::path fifo = folder.path() / "fifo";
+    ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+    EXPECT_EQ(code_of([&] { const MappedFile file(fifo); }), ErrorCode::bad_input);
+}
+
+TEST(Error, APlaceIsNamedOnce) {
+    Error error(ErrorCode::missing, "a.gguf: cannot open");
+    EXPECT_STREQ(error.within("a.gguf").what(), "a.gguf: cannot open");
+    EXPECT_STREQ(error.within("a").what(), "a: a.gguf: cannot open");
+    EXPECT_STREQ(error.within("b.gguf").what(), "b.gguf: a: a.gguf: cannot open");
 }
 
 TEST(OutputFile, NeverOverwrites) {

@@ -1,5 +1,6 @@
 """Every exit code of docs/exit-codes.md that can be provoked, and that errors say what and where."""
 import json
+import math
 import struct
 import unittest
 
@@ -26,6 +27,49 @@ class ExitCodes(KaijuTest):
         self.fails(2, "usage", "encode", "--imatrix", "i.gguf", says=["--model"])
         self.fails(2, "usage", "encode", "--model", "m.gguf", "--imatrix", "i.gguf", "--out", "o", "--threads", "many",
                    says=["--threads"])
+
+    def test_arguments_nobody_takes_are_listed_in_order(self):
+        self.fails(2, "usage", "lattice", "gate", "first", "second", says=["first second"])
+
+    def test_numbers_that_are_none(self):
+        for option, value in (("--uniform", "-1"), ("--seed", "-1"), ("--uniform", "010"), ("--threads", "0x1")):
+            self.fails(2, "usage", "lattice", "gate", option, value, says=[option, value])
+        self.fails(2, "usage", "bench", "decoder", "--seconds", "nan", says=["nan is not a number from 0.001 to 600"])
+        self.fails(2, "usage", "knot", "from-gguf", "m.gguf", "--out", "", says=["--out"])
+
+    def test_messages_name_the_file_once(self):
+        self.encoded()
+        write = lambda name, values: (self.folder / name).write_bytes(struct.pack(f"<{len(values)}f", *values))
+        write("nan.f32", [1.0] * 24 + [math.nan] * 24)
+        header = "{'descr': '<f4', 'fortran_order': False, 'shape': (7,), }\n"
+        (self.folder / "seven.npy").write_bytes(b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header.encode() +
+                                                struct.pack("<7f", *[1.0] * 7))
+        tensor = ("encode-tensor", "--rows", 2, "--cols", 24, "--out", "o.knot", "--input")
+        gateway = {"id": "tiny", "modality": "text", "prompt_tokens": [1], "expect_token": 1, "reject_token": 2}
+        (self.folder / "gateway.json").write_text(json.dumps(gateway))
+        for name, code, arguments in (
+                ("nan.f32", 3, ("lattice", "gate", "--block-file", "nan.f32")),
+                ("nan.f32", 3, (*tensor, "nan.f32", "--uniform")),
+                ("seven.npy", 3, ("encode-tensor", "--model", "model.gguf", "--tensor", "blk.0.attn_q.weight", "--importance",
+                                  "seven.npy", "--out", "o.knot")),
+                ("model.knot", 3, ("encode", "--model", "model.knot", "--imatrix", "importance.gguf", "--out", "o.knot")),
+                ("gateway.json", 5, ("gate", "run", "--qspec", "gateway.json", "--model", "model.gguf")),
+                ("nowhere.json", 5, ("gate", "run", "--qspec", "nowhere.json", "--model", "model.gguf"))):
+            with self.subTest(arguments):
+                self.assertEqual(self.kaiju(*arguments, code=code).stderr.count(name), 1)
+
+    def test_another_vocabulary_is_named(self):
+        self.encoded()
+        length = (3).to_bytes(8, "little")
+        other = (self.folder / "model.gguf").read_bytes().replace(length + b"the", length + b"zqj")
+        (self.folder / "other.gguf").write_bytes(other)
+        self.fails(3, "bad_input", "ppl", "--model", "model.gguf", "--reference", "other.gguf", "--text", "evaluation.txt",
+                   "--ctx", 128, says=["other.gguf: ", "model.gguf"])
+
+    def test_a_name_that_is_too_long_does_not_exist(self):
+        self.encoded()
+        done = self.kaiju("knot", "from-gguf", "model.gguf", "--out", "n" * 300, code=7)
+        self.assertIn("File name too long", done.stderr)
 
     def test_unknown_decoder(self):
         self.assertIn("psychic", self.kaiju("lattice", "nearest", "--decoder", "psychic", code=2, stdin="").stderr)
