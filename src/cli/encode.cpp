@@ -29,6 +29,7 @@ struct Options {
     std::string shard;  ///< I/N, as given
     bool dry_run = false;
     double clamp_limit = 1.5;
+    std::string rates = "measured";
 };
 
 /// Names of the tensors that v3 clamps more than `limit` times as often as v1 does.
@@ -154,6 +155,10 @@ int run(Session& session, const Options& given) {
     options.created_by = "kaiju " KAIJU_VERSION;
     given.v3.require_reader(options.encoder);
     options.v3 = given.v3.options(!options.covariance.empty());
+    if (given.rates != "measured" && given.rates != "uniform") {
+        throw Error(ErrorCode::usage, fmt::format("--rates {}: measured and uniform are known", given.rates));
+    }
+    options.rates = given.rates == "uniform" ? codec::Rates::uniform : codec::Rates::measured;
     for (const auto& rule : given.tensor_types) {
         options.types.push_back(parse_rule(rule));
     }
@@ -216,9 +221,17 @@ void add_encode(CLI::App& app, Session& session) {
         ->add_option("--wire", encode.wire,
                      "KAIJU1, or KAIJU4: rotated columns and shell-shaped code words, made by --encoder v3")
         ->capture_default_str();
+    auto* const bits = command->add_option(
+        "--bits", encode.bits, "KAIJU4: bits a weight on average, 1.75 to 4; row scales add to it");
+    bits->capture_default_str();
     command
-        ->add_option("--bits", encode.bits,
-                     "KAIJU4: bits a weight, 1.75 to 4 in quarters; row scales add to it")
+        ->add_option("--target-size", encode.target_size,
+                     "KAIJU4: size of the file, in bytes or as 64MB, instead of --bits")
+        ->transform(CLI::AsSizeValue(true))
+        ->excludes(bits);
+    command
+        ->add_option("--rates", options->rates,
+                     "KAIJU4: measured: tensors whose excess falls most get more bits; uniform: all the same")
         ->capture_default_str();
     command
         ->add_option("--encoder", encode.encoder,

@@ -88,7 +88,12 @@ json metadata_of(const EncodePlan& plan, const Identify& identify) {
         kaiju.update(v3_json(options.v3));
         if (options.wire != "KAIJU1") {
             kaiju["wire"] = options.wire;
-            kaiju["bits"] = options.bits;
+            kaiju["rates"] = options.rates == Rates::uniform ? "uniform" : "measured";
+            if (options.target_size > 0) {
+                kaiju["target_size"] = options.target_size;
+            } else {
+                kaiju["bits"] = options.bits;
+            }
             kaiju["candidates"] = options.v3.candidates;
         }
     }

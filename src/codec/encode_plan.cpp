@@ -11,6 +11,7 @@
 #include "codec/encode_journal.h"
 #include "codec/encode_model.h"
 #include "codec/kaiju4.h"
+#include "codec/rates.h"
 #include "codec/row_encoder.h"
 #include "codec/scope.h"
 #include "codec/stock.h"
@@ -38,14 +39,13 @@ std::string wire_type(const EncodeOptions& options) {
         throw Error(ErrorCode::usage,
                     fmt::format("no wire is called \"{}\"; KAIJU1 and KAIJU4 are", options.wire));
     }
-    // 1 + g / 4 bits a weight.
-    const double index_bits = 4 * (options.bits - 1);
-    if (!(index_bits >= lattice::kLeastIndexBits && index_bits <= lattice::kMostIndexBits) ||
-        index_bits != std::floor(index_bits)) {
-        throw Error(ErrorCode::usage,
-                    fmt::format("--bits {}: KAIJU4 has 1.75 to 4 bits a weight, in quarters", options.bits));
+    constexpr double kLeastBits = 1.75;
+    constexpr double kMostBits = 4;
+    if (!(options.bits >= kLeastBits && options.bits <= kMostBits)) {
+        throw Error(ErrorCode::usage, fmt::format("--bits {}: KAIJU4 has {} to {} bits a weight",
+                                                  options.bits, kLeastBits, kMostBits));
     }
-    return kaiju4::type_name(static_cast<int>(index_bits));
+    return kaiju4::type_name(lattice::kLeastIndexBits);  // choose_rates raises it
 }
 
 std::regex compile(const std::string& pattern) {
@@ -90,6 +90,13 @@ class Selection {
                                                    std::any_of(include_.begin(), include_.end(), matches);
         const bool encode = wanted && !std::any_of(exclude_.begin(), exclude_.end(), matches);
         return encode ? wire_ : std::string(kCopy);
+    }
+
+    /// True for what gets a wire with several rates because of its role, and not by a rule.
+    [[nodiscard]] bool rate_is_free(const TensorInfo& tensor) const {
+        return kaiju4::index_bits_of(wire_).has_value() && type_of(tensor) == wire_ &&
+               std::none_of(rules_.begin(), rules_.end(),
+                            [&](const auto& rule) { return std::regex_search(tensor.name, rule.first); });
     }
 
     /// A pattern that matches nothing it could decide about is a slip of the hand: Error(usage) naming it.
@@ -455,6 +462,7 @@ EncodePlan plan_encode(const EncodeOptions& options) {
     selection.require_matches(options, tensors);
     for (size_t i = 0; i < tensors.size(); ++i) {
         plan.entries.push_back(plan_tensor(plan, i, selection.type_of(tensors[i])));
+        plan.entries.back().free_rate = selection.rate_is_free(tensors[i]);
     }
     if (plan.encoded_weights() == 0) {
         throw Error(
@@ -462,6 +470,7 @@ EncodePlan plan_encode(const EncodeOptions& options) {
             fmt::format("{}: no tensor is left to encode: check --include, --exclude and --tensor-type",
                         options.model.string()));
     }
+    choose_rates(plan);
     if (options.shards > 1) {
         keep_shard(plan);
     }

@@ -23,6 +23,12 @@ struct TypeRule {
     std::string type;
 };
 
+/// How the tensors of a wire with several rates share the bits.
+enum class Rates {
+    uniform,   ///< all have the same
+    measured,  ///< bits go where they save most excess
+};
+
 struct EncodeOptions {
     std::filesystem::path model;  ///< weights, best f16/bf16/f32
     std::filesystem::path imatrix;
@@ -30,7 +36,9 @@ struct EncodeOptions {
     std::filesystem::path out;
     std::filesystem::path telemetry;   ///< empty: none is written
     std::string wire = "KAIJU1";       ///< "KAIJU1" or "KAIJU4"
-    double bits = 3;                   ///< KAIJU4: bits a weight, row scales apart, 1.75 to 4 in quarters
+    double bits = 3;                   ///< KAIJU4: bits a weight on average, row scales apart, 1.75 to 4
+    uint64_t target_size = 0;          ///< KAIJU4: bytes of the file, instead of `bits`; 0: none
+    Rates rates = Rates::measured;     ///< KAIJU4: how bits are shared out
     std::string encoder = "v1";        ///< "v1" or "v3"; KAIJU4 is made by v3 only
     std::filesystem::path sketch;      ///< v3: a .sket, or
     std::filesystem::path covariance;  ///< v3: full covariances
@@ -55,7 +63,8 @@ struct PlanEntry {
     format::TensorInfo info{};        ///< as it will be stored
     size_t source = 0;                ///< index in the model (encode, quantise) or in the base (copy)
     std::vector<float> importance{};  ///< encode, quantise: mean square of each input column
-    kaiju1::Layout layout{};          ///< encode
+    kaiju1::Layout layout{};          ///< encode to KAIJU1
+    bool free_rate = false;           ///< encode to KAIJU4: at a rate that choose_rates decides
     std::string tap{};                ///< encode with v3: whose covariance counts
 };
 
