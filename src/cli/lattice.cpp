@@ -107,6 +107,7 @@ void add_lattice(CLI::App& app, Session& session) {
         ->check(CLI::IsMember(names))
         ->capture_default_str();
     add_lattice_gate(*group, session);
+    add_lattice_shells(*group, session);
 }
 
 }  // namespace kaiju::cli

@@ -11,6 +11,9 @@ namespace kaiju::cli {
 /// kaiju lattice gate
 void add_lattice_gate(CLI::App& group, Session& session);
 
+/// kaiju lattice shells
+void add_lattice_shells(CLI::App& group, Session& session);
+
 /// About `wanted` blocks of 24 consecutive weights, as they are, spread over all matrices of a model. Throws
 /// bad_input where it has none.
 [[nodiscard]] std::vector<float> model_blocks(const std::string& path, size_t wanted);

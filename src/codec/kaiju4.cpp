@@ -72,7 +72,7 @@ Layout Layout::for_matrix(uint64_t rows, uint64_t cols, int index_bits) {
         throw Error(ErrorCode::bad_input,
                     fmt::format("{} x {} is not a matrix that KAIJU4 can hold", rows, cols));
     }
-    (void)lattice::ShellBook::of(index_bits);
+    lattice::ShellBook::check(index_bits);
     return {
         .rows = static_cast<uint32_t>(rows), .cols = static_cast<uint32_t>(cols), .index_bits = index_bits};
 }

@@ -51,11 +51,15 @@ size_t key_of(const Rings& rings) {
 
 }  // namespace
 
-const ShellBook& ShellBook::of(int index_bits) {
+void ShellBook::check(int index_bits) {
     if (index_bits < kLeastIndexBits || index_bits > kMostIndexBits) {
         throw Error(ErrorCode::usage, fmt::format("a shell code book has indices of {} to {} bits, not {}",
                                                   kLeastIndexBits, kMostIndexBits, index_bits));
     }
+}
+
+const ShellBook& ShellBook::of(int index_bits) {
+    check(index_bits);
     constexpr auto kBooks = static_cast<size_t>(kMostIndexBits - kLeastIndexBits + 1);
     static std::array<std::once_flag, kBooks> flags;
     static std::array<std::unique_ptr<const ShellBook>, kBooks> books;
@@ -66,6 +70,7 @@ const ShellBook& ShellBook::of(int index_bits) {
 
 ShellBook::ShellBook(int index_bits) : index_bits_(index_bits) {
     make_lists();
+    make_rings();
     make_sequences();
 }
 
@@ -97,6 +102,24 @@ void ShellBook::make_lists() {
     }
 }
 
+void ShellBook::make_rings() {
+    const unsigned bits = z_bits();
+    for (unsigned pair = 0; pair < rings_of_.size(); ++pair) {
+        const unsigned m = pair / kPatterns;
+        const unsigned pattern = pair % kPatterns;
+        rings_of_[pair].assign(size_t{1} << (bits * kGroupSize), uint8_t{kRings});
+        for (size_t position = 0; position < kRings << index_bits_; ++position) {
+            const GroupVector x = vector(m, pattern, position);
+            size_t key = 0;
+            for (unsigned i = 0; i < kGroupSize; ++i) {
+                const int z = (x[i] - static_cast<int>(m + 2 * (pattern >> i & 1))) / 4 - least_z();
+                key |= static_cast<size_t>(z) << (bits * i);
+            }
+            rings_of_[pair][key] = static_cast<uint8_t>(position >> index_bits_);
+        }
+    }
+}
+
 void ShellBook::make_sequences() {
     // How many of the 32 pairs (m, pattern) follow from each list: C(4, w) of the even half, all of the odd.
     constexpr std::array<uint64_t, kLists> kFollowers = {1, 4, 6, 4, 1, 16};
@@ -116,7 +139,8 @@ void ShellBook::make_sequences() {
             all[key].first += cost[all[key].second[j]];
         }
     }
-    std::partial_sort(all.begin(), all.begin() + kSequences, all.end());
+    std::nth_element(all.begin(), all.begin() + kSequences, all.end());
+    std::sort(all.begin(), all.begin() + kSequences);
     numbers_.assign(kAll, int16_t{-1});
     sequences_.resize(kSequences);
     for (size_t n = 0; n < kSequences; ++n) {

@@ -32,8 +32,10 @@ struct ShellCode {
 /// One code book. Immutable: one may serve many threads.
 class ShellBook {
   public:
-    /// The book with indices of g bits, made on first use and kept. Throws usage unless g is 3..12.
+    /// The book with indices of g bits, made on first use and kept. Throws as check does.
     static const ShellBook& of(int index_bits);
+    /// Throws usage unless g is 3..12.
+    static void check(int index_bits);
 
     [[nodiscard]] int index_bits() const { return index_bits_; }
 
@@ -42,6 +44,14 @@ class ShellBook {
     /// The position in V(m, pattern) of the vector x; -1 where the list does not have it. x_i = m + 2 c_i +
     /// 4 z_i, any z.
     [[nodiscard]] int position(unsigned m, unsigned pattern, const int* x) const;
+    /// The ring of the vector with the given z in V(m, pattern), z_i - least_z() in bits i z_bits() .. of the
+    /// key; kRings where the list does not have it.
+    [[nodiscard]] uint8_t ring(unsigned m, unsigned pattern, uint32_t key) const {
+        return rings_of_[16 * m + pattern][key];
+    }
+    /// Range of z in the lists' orders: least_z() .. least_z() + 2^z_bits() - 1.
+    [[nodiscard]] int least_z() const { return index_bits_ <= 8 ? -4 : -8; }
+    [[nodiscard]] unsigned z_bits() const { return index_bits_ <= 8 ? 3 : 4; }
     /// The rings of sequence n < 512.
     [[nodiscard]] const Rings& rings(size_t n) const { return sequences_[n]; }
     /// The number of a sequence of rings; -1 where it is not legal.
@@ -60,8 +70,7 @@ class ShellBook {
     explicit ShellBook(int index_bits);
     void make_lists();
     void make_sequences();
-    [[nodiscard]] int least_z() const { return index_bits_ <= 8 ? -4 : -8; }
-    [[nodiscard]] unsigned z_bits() const { return index_bits_ <= 8 ? 3 : 4; }
+    void make_rings();
 
     /// Lists that all others follow from: V(0, the w lowest bits set) for w = 0..4, then V(1, 0).
     static constexpr size_t kLists = 6;
@@ -69,6 +78,7 @@ class ShellBook {
     int index_bits_;
     std::array<std::vector<GroupVector>, kLists> lists_;
     std::array<std::vector<int16_t>, kLists> positions_;  ///< by z, z_bits() each; -1: not in the list
+    std::array<std::vector<uint8_t>, 32> rings_of_;       ///< by 16 m + pattern, then z: see ring()
     std::vector<Rings> sequences_;
     std::vector<int16_t> numbers_;  ///< of a sequence, 3 bits a ring, r_0 lowest
 };

@@ -161,6 +161,8 @@ struct ShellSearch::Lane {
     bool inside = false;  ///< the nearest of all is in the book
     bool done = false;
 
+    [[nodiscard]] bool wants(float d2) const { return count < keep || d2 < out[count - 1].d2; }
+
     void add(const ShellPoint& point) {
         size_t at = count;
         while (at > 0 && point.d2 < out[at - 1].d2) {
@@ -201,58 +203,99 @@ ShellSearch::ShellSearch(const ShellBook& book, Simd simd) : book_(book), kernel
     }
 }
 
-/// What the coordinates of one point may be: for c = 0 and c = 1 of each half the value nearest to the aim,
-/// and its squared distance to the point itself.
+/// What the groups of one point may be in one half: by group, for each pair of code bits of its first two
+/// coordinates and of its last two, the z nearest to the aim as ShellBook::ring wants them, and their squared
+/// distance to the point itself.
 struct ShellSearch::Choices {
-    std::array<std::array<int, kDimension>, 4> x;
-    std::array<std::array<float, kDimension>, 4> d2;
+    /// Set where a z is outside the range of the lists.
+    static constexpr uint32_t kOutside = 1U << 24;
 
-    Choices(const float* y, const float* aim) {
+    std::array<std::array<uint32_t, 8>, kGroups> key;
+    std::array<std::array<float, 8>, kGroups> d2;
+
+    Choices(const ShellBook& book, const float* y, const float* aim, unsigned m) {
         // Adding and subtracting 1.5 * 2^23 rounds to the nearest integer, half to even.
         constexpr float kRounder = 12582912.0F;
-        for (size_t base = 0; base < 4; ++base) {
-            const auto offset = static_cast<float>(base / 2 + 2 * (base % 2));
+        std::array<std::array<float, kDimension>, 2> z;
+        std::array<std::array<float, kDimension>, 2> error;
+        for (unsigned c = 0; c < 2; ++c) {
+            const auto offset = static_cast<float>(m + 2 * c);
             for (size_t i = 0; i < kDimension; ++i) {
-                const float z = std::clamp((aim[i] - offset) * 0.25F, -100.0F, 100.0F);
-                const float value = offset + 4 * ((z + kRounder) - kRounder);
-                x[base][i] = static_cast<int>(value);
-                d2[base][i] = (y[i] - value) * (y[i] - value);
+                z[c][i] = ((aim[i] - offset) * 0.25F + kRounder) - kRounder;
+                const float e = y[i] - (offset + 4 * z[c][i]);
+                error[c][i] = e * e;
+            }
+        }
+        const auto least = static_cast<float>(book.least_z());
+        const unsigned bits = book.z_bits();
+        const float most = least + static_cast<float>((1U << bits) - 1);
+        std::array<std::array<uint32_t, kDimension>, 2> code;
+        for (unsigned c = 0; c < 2; ++c) {
+            for (size_t i = 0; i < kDimension; ++i) {
+                const bool inside = z[c][i] >= least && z[c][i] <= most;
+                const float kept = inside ? z[c][i] : least;
+                code[c][i] =
+                    static_cast<uint32_t>(static_cast<int32_t>(kept - least)) + (inside ? 0 : kOutside);
+            }
+        }
+        for (size_t j = 0; j < kGroups; ++j) {
+            for (size_t pair = 0; pair < 2; ++pair) {
+                const size_t i = kGroupSize * j + 2 * pair;
+                for (size_t k = 0; k < 4; ++k) {
+                    const uint32_t first = code[k & 1][i];
+                    const uint32_t second = code[k >> 1][i + 1];
+                    key[j][4 * pair + k] = ((first & ~kOutside) << (2 * pair * bits)) |
+                                           ((second & ~kOutside) << ((2 * pair + 1) * bits)) |
+                                           ((first | second) & kOutside);
+                    d2[j][4 * pair + k] = error[k & 1][i] + error[k >> 1][i + 1];
+                }
             }
         }
     }
 };
 
 bool ShellSearch::take(const float* y, const float* aim, const int32_t* keys, bool whole, Lane& lane) const {
-    std::array<std::pair<int32_t, uint8_t>, kAll> order;
+    std::array<int64_t, kAll> order;
     for (size_t c = 0; c < kAll; ++c) {
-        order[c] = {keys[c * kShellLanes], static_cast<uint8_t>(c)};
+        order[c] = static_cast<int64_t>(keys[c * kShellLanes]) << 4 | static_cast<int64_t>(c);
     }
     const size_t tries = whole ? (lane.keep == 1 ? 1 : kWholeTries) : kTries;
-    std::partial_sort(order.begin(), order.begin() + static_cast<ptrdiff_t>(tries), order.end());
-    const Choices choices(y, aim);
+    const std::array<Choices, 2> choices = {Choices(book_, y, aim, 0), Choices(book_, y, aim, 1)};
     bool first_inside = false;
     size_t inside = 0;
     for (size_t n = 0; n < tries && inside < kEnough + lane.keep; ++n) {
-        const size_t c = order[n].second;
-        const uint32_t golay = word_of(c % kClasses, order[n].first);
-        ShellPoint point;
-        point.m = static_cast<uint8_t>(c / kClasses);
-        point.word = static_cast<uint16_t>(golay_index(golay));
-        std::array<int, kDimension> x;
-        for (size_t i = 0; i < kDimension; ++i) {
-            x[i] = choices.x[2 * point.m + (golay >> i & 1)][i];
+        std::swap(order[n], *std::min_element(order.begin() + static_cast<ptrdiff_t>(n), order.end()));
+        const auto c = static_cast<size_t>(order[n] & 15);
+        const auto m = static_cast<unsigned>(c / kClasses);
+        const uint32_t golay = word_of(c % kClasses, static_cast<int32_t>(order[n] >> 4));
+        std::array<uint32_t, kGroups> z;
+        Rings rings;
+        float d2 = 0;
+        bool legal = true;
+        for (size_t j = 0; legal && j < kGroups; ++j) {
+            const uint32_t pattern = golay >> (kGroupSize * j) & 15;
+            z[j] = choices[m].key[j][pattern & 3] | choices[m].key[j][4 + (pattern >> 2)];
+            d2 += choices[m].d2[j][pattern & 3] + choices[m].d2[j][4 + (pattern >> 2)];
+            rings[j] = z[j] < Choices::kOutside ? book_.ring(m, pattern, z[j]) : uint8_t{kRings};
+            legal = rings[j] < kRings;
         }
-        ShellCode code;
-        if (!book_.encode(point.m, point.word, x.data(), code)) {
+        if (!legal || book_.sequence(rings) < 0) {
             continue;
         }
-        for (size_t i = 0; i < kDimension; ++i) {
-            point.x[i] = static_cast<int8_t>(x[i]);
-            point.d2 += choices.d2[2 * point.m + (golay >> i & 1)][i];
-        }
-        lane.add(point);
         ++inside;
         first_inside = first_inside || n == 0;
+        if (lane.wants(d2)) {
+            ShellPoint point{
+                .word = static_cast<uint16_t>(golay_index(golay)), .m = static_cast<uint8_t>(m), .d2 = d2};
+            const unsigned bits = book_.z_bits();
+            for (size_t i = 0; i < kDimension; ++i) {
+                const auto value =
+                    static_cast<int>(z[i / kGroupSize] >> (bits * (i % kGroupSize)) & ((1U << bits) - 1));
+                point.x[i] = static_cast<int8_t>(static_cast<int>(m + 2 * (golay >> i & 1)) +
+                                                 4 * (value + book_.least_z()));
+            }
+            lane.add(point);
+        }
     }
     // The nearest of all is inside: no other can be nearer.
     lane.inside = lane.inside || (whole && first_inside);
