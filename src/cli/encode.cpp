@@ -231,7 +231,8 @@ void add_encode(CLI::App& app, Session& session) {
         ->excludes(bits);
     command
         ->add_option("--rates", options->rates,
-                     "KAIJU4: measured: tensors whose excess falls most get more bits; uniform: all the same")
+                     "KAIJU4: uniform: all tensors the same; measured: what that leaves of the size goes "
+                     "where it saves most")
         ->capture_default_str();
     command
         ->add_option("--encoder", encode.encoder,

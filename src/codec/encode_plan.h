@@ -26,7 +26,7 @@ struct TypeRule {
 /// How the tensors of a wire with several rates share the bits.
 enum class Rates {
     uniform,   ///< all have the same
-    measured,  ///< bits go where they save most excess
+    measured,  ///< and what is left of the size goes where it saves most excess
 };
 
 struct EncodeOptions {

@@ -17,7 +17,7 @@ namespace {
 using lattice::kLeastIndexBits;
 using lattice::kMostIndexBits;
 
-constexpr double kBitsPerIndexBit = 0.25;
+constexpr double kScaleBytes = 2;  // of a row
 
 void set_rate(PlanEntry& entry, int index_bits) {
     entry.info.type = kaiju4::type_name(index_bits);
@@ -59,12 +59,9 @@ uint64_t budget_of(const EncodePlan& plan, const std::vector<PlanEntry*>& free) 
     double code_bytes = 0;
     for (const PlanEntry* entry : free) {
         least += bytes_at(*entry, kLeastIndexBits);
-        // What stays the same at every rate: header and row scales.
-        const uint64_t fixed = kaiju4::kHeaderBytes + 2 * entry->info.rows();
-        const uint64_t blocks =
-            entry->info.rows() * ((entry->info.cols() + kaiju4::kBlock - 1) / kaiju4::kBlock);
-        code_bytes +=
-            static_cast<double>(fixed) + static_cast<double>(blocks * kaiju4::kBlock) * plan.options.bits / 8;
+        const uint64_t blocks = (entry->info.cols() + kaiju4::kBlock - 1) / kaiju4::kBlock;
+        const double row = std::ceil(static_cast<double>(blocks * kaiju4::kBlock) * plan.options.bits / 8);
+        code_bytes += kaiju4::kHeaderBytes + static_cast<double>(entry->info.rows()) * (kScaleBytes + row);
     }
     if (plan.options.target_size == 0) {
         return static_cast<uint64_t>(std::ceil(code_bytes));
@@ -86,66 +83,52 @@ uint64_t budget_of(const EncodePlan& plan, const std::vector<PlanEntry*>& free) 
     return plan.options.target_size - others;
 }
 
-/// A step up for one tensor, and what it buys.
-struct Step {
-    double saved_per_byte = 0;
-    size_t which = 0;
-};
-
-void raise_measured(const EncodePlan& plan, std::vector<PlanEntry*>& free, uint64_t budget) {
-    constexpr int kSampled = 8;
-    std::vector<double> excess(free.size());
-    std::vector<int> rate(free.size(), kLeastIndexBits);
-    uint64_t taken = 0;
-    for (size_t i = 0; i < free.size(); ++i) {
-        set_rate(*free[i], kSampled);
-        excess[i] = sampled_excess(plan, *free[i]);
-        taken += bytes_at(*free[i], kLeastIndexBits);
-    }
-    // A code book's error falls by 4 a bit; what a step saves falls with it, so the best step first is best.
-    const auto step_of = [&](size_t i) {
-        const double now = excess[i] * std::pow(4, kBitsPerIndexBit * (kSampled - rate[i]));
-        const double saved = now * (1 - std::pow(4, -kBitsPerIndexBit));
-        const auto bytes = bytes_at(*free[i], rate[i] + 1) - bytes_at(*free[i], rate[i]);
-        return Step{.saved_per_byte = saved / static_cast<double>(bytes), .which = i};
-    };
-    const auto less = [](const Step& a, const Step& b) {
-        return a.saved_per_byte != b.saved_per_byte ? a.saved_per_byte < b.saved_per_byte : a.which > b.which;
-    };
-    std::vector<Step> heap;
-    for (size_t i = 0; i < free.size(); ++i) {
-        heap.push_back(step_of(i));
-    }
-    std::make_heap(heap.begin(), heap.end(), less);
-    while (!heap.empty()) {
-        std::pop_heap(heap.begin(), heap.end(), less);
-        const size_t i = heap.back().which;
-        heap.pop_back();
-        const uint64_t more = bytes_at(*free[i], rate[i] + 1) - bytes_at(*free[i], rate[i]);
-        if (taken + more > budget) {
-            continue;  // a smaller tensor may still fit
-        }
-        taken += more;
-        ++rate[i];
-        if (rate[i] < kMostIndexBits) {
-            heap.push_back(step_of(i));
-            std::push_heap(heap.begin(), heap.end(), less);
-        }
-    }
-    for (size_t i = 0; i < free.size(); ++i) {
-        set_rate(*free[i], rate[i]);
-    }
-}
-
-void raise_uniform(const std::vector<PlanEntry*>& free, uint64_t budget) {
+/// The highest rate that all can have. Returns the bytes that it leaves of the budget.
+uint64_t raise_uniform(const std::vector<PlanEntry*>& free, uint64_t budget) {
     for (int index_bits = kMostIndexBits; index_bits >= kLeastIndexBits; --index_bits) {
         uint64_t taken = 0;
         for (PlanEntry* entry : free) {
             set_rate(*entry, index_bits);
             taken += entry->info.nbytes;
         }
-        if (taken <= budget) {
-            return;
+        if (taken <= budget || index_bits == kLeastIndexBits) {
+            return budget - std::min(taken, budget);
+        }
+    }
+    return 0;
+}
+
+/// A step up for one tensor, and what it buys.
+struct Step {
+    double saved_per_byte = 0;
+    uint64_t bytes = 0;
+    size_t which = 0;
+};
+
+// One step at most: shared out freely, bits leave tensors whose inputs have one huge direction, in which all
+// is energy and nothing is lost, and the model is worse for it.
+void raise_by_excess(const EncodePlan& plan, const std::vector<PlanEntry*>& free, uint64_t left) {
+    std::vector<Step> steps;
+    for (size_t i = 0; i < free.size(); ++i) {
+        const int rate = *kaiju4::index_bits_of(free[i]->info.type);
+        if (rate < kMostIndexBits) {
+            steps.push_back({.bytes = bytes_at(*free[i], rate + 1) - free[i]->info.nbytes, .which = i});
+        }
+    }
+    if (std::none_of(steps.begin(), steps.end(), [&](const Step& step) { return step.bytes <= left; })) {
+        return;
+    }
+    // A code book's error falls by 4 a bit, so what a step saves is a fixed part of the excess.
+    for (Step& step : steps) {
+        step.saved_per_byte = sampled_excess(plan, *free[step.which]) / static_cast<double>(step.bytes);
+    }
+    std::stable_sort(steps.begin(), steps.end(),
+                     [](const Step& a, const Step& b) { return a.saved_per_byte > b.saved_per_byte; });
+    for (const Step& step : steps) {
+        if (step.bytes <= left) {
+            left -= step.bytes;
+            PlanEntry& entry = *free[step.which];
+            set_rate(entry, *kaiju4::index_bits_of(entry.info.type) + 1);
         }
     }
 }
@@ -163,10 +146,9 @@ void choose_rates(EncodePlan& plan) {
         return;
     }
     const uint64_t budget = budget_of(plan, free);
-    if (plan.options.rates == Rates::uniform) {
-        raise_uniform(free, budget);
-    } else {
-        raise_measured(plan, free, budget);
+    const uint64_t left = raise_uniform(free, budget);
+    if (plan.options.rates == Rates::measured) {
+        raise_by_excess(plan, free, left);
     }
 }
 

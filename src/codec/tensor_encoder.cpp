@@ -118,32 +118,37 @@ MakeRotatedCovariance rotated_covariance_of(const format::SketchEntry& entry) {
     };
 }
 
+std::unique_ptr<stats::Covariance> rotated_covariance(std::vector<float> full, const Rotation& rotation,
+                                                      size_t padding) {
+    const size_t cols = rotation.cols();
+    const size_t padded = cols + padding;
+    // H D S D H: rows, then the rows of the transpose.
+    for (int side = 0; side < 2; ++side) {
+        for (size_t i = 0; i < cols; ++i) {
+            rotation.rotate(full.data() + i * cols);
+        }
+        for (size_t i = 0; i < cols; ++i) {
+            for (size_t j = 0; j < i; ++j) {
+                std::swap(full[i * cols + j], full[j * cols + i]);
+            }
+        }
+    }
+    std::vector<float> all(padded * padded, 0.0F);
+    for (size_t i = 0; i < cols; ++i) {
+        for (size_t j = 0; j < cols; ++j) {
+            all[i * padded + j] = (full[i * cols + j] + full[j * cols + i]) / 2;
+        }
+    }
+    return stats::make_covariance(all, in_order(padded), 0);
+}
+
 MakeRotatedCovariance rotated_covariance_of(const format::CovarianceFile& file,
                                             const format::CovarianceEntry& entry) {
     return [&file, &entry](const Rotation& rotation, size_t padding) {
-        const size_t cols = entry.dim;
-        const size_t padded = cols + padding;
-        std::vector<float> dense(cols * cols);
+        std::vector<float> dense(uint64_t{entry.dim} * entry.dim);
         file.fill(entry, std::span<float>(dense));
         file.release(entry);
-        // H D S D H: rows, then the rows of the transpose.
-        for (int side = 0; side < 2; ++side) {
-            for (size_t i = 0; i < cols; ++i) {
-                rotation.rotate(dense.data() + i * cols);
-            }
-            for (size_t i = 0; i < cols; ++i) {
-                for (size_t j = 0; j < i; ++j) {
-                    std::swap(dense[i * cols + j], dense[j * cols + i]);
-                }
-            }
-        }
-        std::vector<float> all(padded * padded, 0.0F);
-        for (size_t i = 0; i < cols; ++i) {
-            for (size_t j = 0; j < cols; ++j) {
-                all[i * padded + j] = (dense[i * cols + j] + dense[j * cols + i]) / 2;
-            }
-        }
-        return stats::make_covariance(all, in_order(padded), 0);
+        return rotated_covariance(std::move(dense), rotation, padding);
     };
 }
 

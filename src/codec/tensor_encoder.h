@@ -39,4 +39,8 @@ void add_legacy_sample(const TensorDecoder& weights, const TensorDecoder& encode
 [[nodiscard]] MakeRotatedCovariance rotated_covariance_of(const format::CovarianceFile& file,
                                                           const format::CovarianceEntry& entry);
 
+/// full: cols x cols, symmetric, in the basis of the columns.
+[[nodiscard]] std::unique_ptr<stats::Covariance> rotated_covariance(std::vector<float> full,
+                                                                    const Rotation& rotation, size_t padding);
+
 }  // namespace kaiju::codec

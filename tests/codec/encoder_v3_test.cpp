@@ -15,33 +15,6 @@
 namespace kaiju::codec {
 namespace {
 
-/// A matrix with the full covariance of inputs that hang together strongly, as those of a model do.
-struct Case {
-    Matrix m;
-    std::vector<float> covariance;  ///< cols x cols
-};
-
-Case make_case(uint32_t rows, uint32_t cols, uint64_t seed = 5) {
-    constexpr size_t kFactors = 12;
-    Case made{.m = make_matrix(rows, cols, seed), .covariance = std::vector<float>(size_t{cols} * cols)};
-    Generator random(seed + 1);
-    std::vector<float> factors(kFactors * cols);
-    for (auto& f : factors) {
-        f = random.bell();
-    }
-    for (uint32_t i = 0; i < cols; ++i) {
-        for (uint32_t j = 0; j < cols; ++j) {
-            double sum = i == j ? 0.05 : 0;
-            for (size_t k = 0; k < kFactors; ++k) {
-                sum += factors[k * cols + i] * factors[k * cols + j] / static_cast<double>(k + 1);
-            }
-            made.covariance[i * cols + j] = static_cast<float>(sum);
-        }
-        made.m.importance[i] = made.covariance[i * cols + i];
-    }
-    return made;
-}
-
 EncoderV3 make_encoder(const Case& c, const lattice::CodebookSearch& search, const V3Options& options) {
     auto layout = kaiju1::Layout::for_matrix(c.m.rows, c.m.cols, 0.1);
     layout.perm_kind = options.activation_order ? 1 : 0;
