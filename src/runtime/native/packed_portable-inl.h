@@ -40,23 +40,24 @@ inline Rounding rounding_of(const float* x, float limit) {
     return usable ? Rounding{inverse, largest / limit} : Rounding{0, largest - largest};
 }
 
-/// Rounds x to `out` integers; what is not finite, and what is too small for a reciprocal, becomes zeros.
+/// Rounds x to integers; what is not finite, and what is too small for a reciprocal, becomes zeros. Answers
+/// their sum.
 template <typename Integer>
-inline void round_values(const float* x, const Rounding& rounding, Integer* out) {
+inline int32_t round_values(const float* x, const Rounding& rounding, Integer* out) {
+    int32_t total = 0;
     for (size_t i = 0; i < kCols; ++i) {
         const float value = rounding.inverse == 0 ? 0.0F : x[i];
-        out[i] = static_cast<Integer>(static_cast<int32_t>(round_to_integer(value * rounding.inverse)));
+        const auto rounded = static_cast<int32_t>(round_to_integer(value * rounding.inverse));
+        out[i] = static_cast<Integer>(rounded);
+        total += rounded;
     }
+    return total;
 }
 
 /// Rounds 24 values to 8 bits. Where one is not finite the scale is NaN.
 inline void quantise(const float* x, const Offsets& offsets, Activation* out) {
     const Rounding rounding = rounding_of(x, 127);
-    round_values(x, rounding, out->a);
-    int32_t total = 0;
-    for (const int8_t a : out->a) {
-        total += a;
-    }
+    const int32_t total = round_values(x, rounding, out->a);
     out->scale = rounding.scale;
     out->offsets[0] = offsets.even * total;
     out->offsets[1] = offsets.odd * total;
