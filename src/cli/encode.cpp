@@ -203,6 +203,14 @@ void add_encode(CLI::App& app, Session& session) {
         ->required()
         ->type_name("FILE");
     command
+        ->add_option("--wire", encode.wire,
+                     "KAIJU1, or KAIJU4: rotated columns and shell-shaped code words, made by --encoder v3")
+        ->capture_default_str();
+    command
+        ->add_option("--bits", encode.bits,
+                     "KAIJU4: bits a weight, 1.75 to 4 in quarters; row scales add to it")
+        ->capture_default_str();
+    command
         ->add_option("--encoder", encode.encoder,
                      "v1: one nearest-point search a block; v3: error feedback against a covariance")
         ->capture_default_str();
@@ -223,8 +231,9 @@ void add_encode(CLI::App& app, Session& session) {
         ->type_name("REGEX");
     command->add_option("--exclude", encode.exclude, "Copy what matches (several)")->type_name("REGEX");
     command
-        ->add_option("--tensor-type", options->tensor_types,
-                     "KAIJU1, COPY or a stock type for what matches; the last match wins (several)")
+        ->add_option(
+            "--tensor-type", options->tensor_types,
+            "A wire (KAIJU1, KAIJU4_3), COPY or a stock type for what matches; the last match wins (several)")
         ->type_name("REGEX=TYPE");
     command->add_option("--telemetry", encode.telemetry, "Write what every tensor cost to this .json file")
         ->type_name("FILE");

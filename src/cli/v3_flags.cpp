@@ -56,6 +56,10 @@ void add_v3_flags(CLI::App& command, V3Flags& flags) {
         "v3: rounds over all blocks with the others fixed (default: 0 with a sketch, 1 with a full "
         "covariance)");
     command
+        .add_option("--candidates", flags.values.candidates,
+                    "v3, KAIJU4: code words compared in the metric per step, 1 to 16")
+        ->capture_default_str();
+    command
         .add_option("--descent", flags.values.descent,
                     "v3: single-coordinate moves tried on a block's best code word (codebook free)")
         ->capture_default_str();

@@ -68,6 +68,11 @@ json metadata_of(const EncodePlan& plan, Monitor& monitor) {
         const json id = source_json({&covariance, 1}, monitor);
         kaiju[plan.sketch ? "sketch_id" : "covariance_id"] = id.at("sha256");
         kaiju.update(v3_json(options.v3));
+        if (options.wire != "KAIJU1") {
+            kaiju["wire"] = options.wire;
+            kaiju["bits"] = options.bits;
+            kaiju["candidates"] = options.v3.candidates;
+        }
     }
     json metadata = {{"general", general_json(*plan.model)},
                      {"source", source},
@@ -221,14 +226,18 @@ class Job {
             make_tensor_decoder(plan_.model->tensors()[entry.source], plan_.model->payload(entry.source));
         const auto encoder = make_row_encoder(plan_, entry, *weights, search_);
         auto payload = encode_tensor(*weights, *encoder, plan_.options.threads, monitor_, stats);
+        double used_damp = 0;
         if (const auto* v3 = dynamic_cast<const EncoderV3*>(encoder.get())) {
             add_legacy_sample(*weights, kaiju1::TensorView(payload), *v3, stats);
-            if (v3->used_damp() > plan_.options.v3.damp) {
-                monitor_.warn(
-                    fmt::format("the covariance of {} was not positive definite: damped with {:g} of its "
-                                "mean diagonal",
-                                entry.tap, v3->used_damp()));
-            }
+            used_damp = v3->used_damp();
+        } else if (const auto* kaiju4 = dynamic_cast<const EncoderKaiju4*>(encoder.get())) {
+            used_damp = kaiju4->used_damp();
+        }
+        if (used_damp > plan_.options.v3.damp) {
+            monitor_.warn(
+                fmt::format("the covariance of {} was not positive definite: damped with {:g} of its "
+                            "mean diagonal",
+                            entry.tap, used_damp));
         }
         return payload;
     }
@@ -321,9 +330,9 @@ double estimate_seconds(const EncodePlan& plan) {
     const auto weights =
         make_tensor_decoder(plan.model->tensors()[entry.source], plan.model->payload(entry.source));
     const auto encoder = make_row_encoder(plan, entry, *weights, search);
-    const uint64_t rows = std::min<uint64_t>(entry.layout.rows, 2 * encoder->rows_per_piece());
-    std::vector<float> piece(rows * entry.layout.cols);
-    std::vector<std::byte> records(rows * entry.layout.row_bytes());
+    const uint64_t rows = std::min<uint64_t>(encoder->rows(), 2 * encoder->rows_per_piece());
+    std::vector<float> piece(rows * encoder->cols());
+    std::vector<std::byte> records(rows * encoder->row_bytes());
     std::vector<EncodeStats> stats(rows);
     const auto start = std::chrono::steady_clock::now();
     weights->decode_rows(0, rows, piece.data());
@@ -341,7 +350,13 @@ uint64_t working_bytes(const EncodePlan& plan, const PlanEntry& entry) {
         return threads * EncoderV1::bytes_per_thread(entry.layout);
     }
     const uint64_t rank = plan.sketch ? std::max(1U, plan.sketch->find(entry.tap)->k) : 0;
-    return threads * EncoderV3::bytes_per_thread(entry.layout) + EncoderV3::shared_bytes(entry.layout, rank);
+    if (const auto index_bits = kaiju4::index_bits_of(entry.info.type)) {
+        const auto layout = kaiju4::Layout::for_matrix(entry.info.rows(), entry.info.cols(), *index_bits);
+        return threads * EncoderKaiju4::bytes_per_thread(layout) +
+               EncoderV3::shared_bytes(kaiju4::kBlock * layout.n_blocks(), rank);
+    }
+    return threads * EncoderV3::bytes_per_thread(entry.layout) +
+           EncoderV3::shared_bytes(entry.layout.cols, rank);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <regex>
 #include <set>
 
+#include "codec/kaiju4.h"
 #include "codec/scope.h"
 #include "codec/stock.h"
 #include "codec/tensor_decoder.h"
@@ -24,6 +25,25 @@ using format::TensorInfo;
 constexpr std::string_view kCopy = "COPY";
 constexpr std::string_view kKaiju1 = "KAIJU1";
 
+/// The type that the usual tensors get.
+std::string wire_type(const EncodeOptions& options) {
+    if (options.wire == kKaiju1) {
+        return std::string(kKaiju1);
+    }
+    if (options.wire != "KAIJU4") {
+        throw Error(ErrorCode::usage,
+                    fmt::format("no wire is called \"{}\"; KAIJU1 and KAIJU4 are", options.wire));
+    }
+    // 1 + g / 4 bits a weight.
+    const double index_bits = 4 * (options.bits - 1);
+    if (!(index_bits >= lattice::kLeastIndexBits && index_bits <= lattice::kMostIndexBits) ||
+        index_bits != std::floor(index_bits)) {
+        throw Error(ErrorCode::usage,
+                    fmt::format("--bits {}: KAIJU4 has 1.75 to 4 bits a weight, in quarters", options.bits));
+    }
+    return kaiju4::type_name(static_cast<int>(index_bits));
+}
+
 std::regex compile(const std::string& pattern) {
     try {
         return std::regex(pattern, std::regex::ECMAScript | std::regex::optimize);
@@ -36,7 +56,7 @@ std::regex compile(const std::string& pattern) {
 /// Which type each tensor is to get, from the command line's patterns.
 class Selection {
   public:
-    explicit Selection(const EncodeOptions& options) {
+    explicit Selection(const EncodeOptions& options) : wire_(wire_type(options)) {
         for (const auto& pattern : options.include) {
             include_.push_back(compile(pattern));
         }
@@ -44,14 +64,14 @@ class Selection {
             exclude_.push_back(compile(pattern));
         }
         for (const auto& rule : options.types) {
-            if (rule.type != kCopy && rule.type != kKaiju1) {
+            if (rule.type != kCopy && !is_kaiju_type(rule.type)) {
                 check_stock_type(rule);
             }
             rules_.emplace_back(compile(rule.pattern), rule.type);
         }
     }
 
-    /// KAIJU1, COPY or a stock type.
+    /// A wire of this project, COPY or a stock type.
     [[nodiscard]] std::string type_of(const TensorInfo& tensor) const {
         const auto matches = [&](const std::regex& regex) { return std::regex_search(tensor.name, regex); };
         const auto rule = std::find_if(rules_.rbegin(), rules_.rend(),
@@ -62,7 +82,7 @@ class Selection {
         const bool wanted = include_.empty() ? is_linear_weight(tensor.name)
                                              : std::any_of(include_.begin(), include_.end(), matches);
         const bool encode = wanted && !std::any_of(exclude_.begin(), exclude_.end(), matches);
-        return std::string(encode ? kKaiju1 : kCopy);
+        return encode ? wire_ : std::string(kCopy);
     }
 
     /// A pattern that matches no tensor is a slip of the hand: Error(usage) naming it.
@@ -97,6 +117,7 @@ class Selection {
         }
     }
 
+    std::string wire_;
     std::vector<std::regex> include_;
     std::vector<std::regex> exclude_;
     std::vector<std::pair<std::regex, std::string>> rules_;
@@ -206,13 +227,21 @@ PlanEntry plan_tensor(const EncodePlan& plan, size_t base_index, const std::stri
     }
     entry.source = find_in_model(plan, tensor);
     entry.info.type = type;
-    if (type == kKaiju1) {
+    if (is_kaiju_type(type)) {
         entry.action = PlanEntry::Action::encode;
         entry.importance = checked_importance(plan, tensor);
-        entry.layout = kaiju1::Layout::for_matrix(tensor.rows(), tensor.cols(), plan.options.hi_frac);
-        entry.layout.perm_kind = plan.is_v3() && plan.options.v3.activation_order ? 1 : 0;
         entry.tap = plan.is_v3() ? checked_tap(plan, tensor) : "";
-        entry.info.nbytes = entry.layout.payload_bytes();
+        if (const auto index_bits = kaiju4::index_bits_of(type)) {
+            if (!plan.is_v3()) {
+                refuse(ErrorCode::usage, tensor.name, type + " is made by --encoder v3 only");
+            }
+            entry.info.nbytes =
+                kaiju4::Layout::for_matrix(tensor.rows(), tensor.cols(), *index_bits).payload_bytes();
+        } else {
+            entry.layout = kaiju1::Layout::for_matrix(tensor.rows(), tensor.cols(), plan.options.hi_frac);
+            entry.layout.perm_kind = plan.is_v3() && plan.options.v3.activation_order ? 1 : 0;
+            entry.info.nbytes = entry.layout.payload_bytes();
+        }
     } else {
         entry.action = PlanEntry::Action::quantise;
         if (plan.imatrix.find(tensor.name) != nullptr) {

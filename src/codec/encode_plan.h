@@ -15,8 +15,9 @@
 
 namespace kaiju::codec {
 
-/// A rule of --tensor-type: tensors whose name matches get this type: "KAIJU1", "COPY" (verbatim from the
-/// base) or a stock type ("Q8_0"; quantised from the model). Of several rules that match, the last wins.
+/// A rule of --tensor-type: tensors whose name matches get this type: a wire of this project ("KAIJU1",
+/// "KAIJU4_3"), "COPY" (verbatim from the base) or a stock type ("Q8_0"; quantised from the model). Of
+/// several rules that match, the last wins.
 struct TypeRule {
     std::string pattern;  ///< ECMAScript regular expression, matched anywhere in the name
     std::string type;
@@ -28,7 +29,9 @@ struct EncodeOptions {
     std::filesystem::path base;  ///< what is copied verbatim; empty: the model itself
     std::filesystem::path out;
     std::filesystem::path telemetry;   ///< empty: none is written
-    std::string encoder = "v1";        ///< "v1" or "v3"
+    std::string wire = "KAIJU1";       ///< "KAIJU1" or "KAIJU4"
+    double bits = 3;                   ///< KAIJU4: bits a weight, row scales apart, 1.75 to 4 in quarters
+    std::string encoder = "v1";        ///< "v1" or "v3"; KAIJU4 is made by v3 only
     std::filesystem::path sketch;      ///< v3: a .sket, or
     std::filesystem::path covariance;  ///< v3: full covariances
     V3Options v3;

@@ -30,17 +30,19 @@ void check_weights(const float* weights, size_t first_row, size_t rows, size_t c
 
 std::vector<std::byte> encode_tensor(const TensorDecoder& weights, const RowEncoder& encoder, int threads,
                                      Monitor& monitor, EncodeStats& stats) {
-    const kaiju1::Layout& layout = encoder.layout();
+    const uint64_t rows = encoder.rows();
+    const uint64_t cols = encoder.cols();
     std::vector<std::byte> payload = encoder.head();
     const size_t rows_at = payload.size();
-    payload.resize(layout.payload_bytes());
-    std::vector<EncodeStats> row_stats(layout.rows);
-    parallel_for(layout.rows, encoder.rows_per_piece(), threads, [&](size_t begin, size_t end) {
+    payload.resize(
+        checked_add(rows_at, checked_mul(encoder.row_bytes(), rows, "rows x row_bytes"), "payload length"));
+    std::vector<EncodeStats> row_stats(rows);
+    parallel_for(rows, encoder.rows_per_piece(), threads, [&](size_t begin, size_t end) {
         monitor.check_cancelled();
-        std::vector<float> piece((end - begin) * layout.cols);
+        std::vector<float> piece((end - begin) * cols);
         weights.decode_rows(begin, end - begin, piece.data());
-        check_weights(piece.data(), begin, end - begin, layout.cols);
-        encoder.encode_rows(piece.data(), end - begin, payload.data() + rows_at + begin * layout.row_bytes(),
+        check_weights(piece.data(), begin, end - begin, cols);
+        encoder.encode_rows(piece.data(), end - begin, payload.data() + rows_at + begin * encoder.row_bytes(),
                             row_stats.data() + begin);
         monitor.advance(piece.size());
     });

@@ -26,7 +26,7 @@ const V1Constants& v1_constants() {
 
 EncoderV1::EncoderV1(const kaiju1::Layout& layout, std::span<const float> importance,
                      const lattice::CodebookSearch& search, const V1Constants& constants)
-    : RowEncoder(layout, importance),
+    : Kaiju1RowEncoder(layout, importance),
       search_(search),
       constants_(constants),
       thresholds_(step_thresholds(constants.multipliers)) {

@@ -28,7 +28,7 @@ struct V1Constants {
 /// either flip). Searching all of Λ24 and clamping the trits afterwards would be simpler and is much worse:
 /// at its best step it leaves 0.123 of the energy where this leaves 0.079 (docs/encoder-v1.md, with the
 /// measurements behind the constants).
-class EncoderV1 final : public RowEncoder {
+class EncoderV1 final : public Kaiju1RowEncoder {
   public:
     /// importance: mean square of each input column, one per column, finite and >= 0. The search must keep
     /// the lattice's parity and outlive this.

@@ -73,6 +73,7 @@ void check(const V3Options& options) {
     require(options.comp_cap >= 0, "--comp-cap must be 0 (none) or more");
     require(options.damp >= 0 && options.damp <= 1, "--damp must be 0 to 1");
     require(options.sweeps >= 0 && options.sweeps <= 100, "--sweeps must be 0 to 100");
+    require(options.candidates >= 1 && options.candidates <= 16, "--candidates must be 1 to 16");
     require(options.descent >= 0 && options.descent <= 100, "--descent must be 0 to 100");
     require(options.fold == stats::Fold::ldlq || options.sweeps == 0,
             "--sweeps improve what feedback in the right order leaves: with --fold none or published say "
@@ -121,7 +122,7 @@ struct EncoderV3::Group {
 EncoderV3::EncoderV3(const kaiju1::Layout& layout, std::span<const float> importance,
                      std::span<const double> column_energy, const MakeCovariance& covariance,
                      const lattice::CodebookSearch& search, const V3Options& options)
-    : RowEncoder(layout, importance),
+    : Kaiju1RowEncoder(layout, importance),
       options_(options),
       multipliers_(powers_of_two(4, -2)),
       thresholds_(step_thresholds(multipliers_)),
@@ -146,8 +147,7 @@ uint64_t EncoderV3::bytes_per_thread(const kaiju1::Layout& layout) {
     return kLanes * (kArrays * sizeof(float) * layout.cols + layout.n_blocks * (sizeof(CodebookWord) + 3));
 }
 
-uint64_t EncoderV3::shared_bytes(const kaiju1::Layout& layout, uint64_t rank) {
-    const uint64_t cols = layout.cols;
+uint64_t EncoderV3::shared_bytes(uint64_t cols, uint64_t rank) {
     // Sketch: U in f64 and both directions in f32, twice the feedback of two directions. Full: the matrix as
     // read and in order, its factor in f64, half a matrix of feedback, one for sweeps.
     return rank > 0 ? cols * rank * (sizeof(double) + 6 * sizeof(float))

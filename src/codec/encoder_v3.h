@@ -16,12 +16,13 @@ struct V3Options {
     stats::Fold fold = stats::Fold::ldlq;
     lattice::Parity codebook = lattice::Parity::free;
     stats::SideBand side_band = stats::SideBand::last;
-    int step_search = 4;      ///< step multipliers tried per block, 1 to 16
-    double comp_cap = 2;      ///< a shift is at most this times the block's norm; 0: no cap
-    double damp = 0.01;       ///< part of the mean diagonal added to the covariance
-    int sweeps = 0;           ///< rounds of coordinate descent over all blocks after the first pass
-    int descent = 4;          ///< single-coordinate moves tried on a block's best code word (parity free)
-    bool refit_scale = true;  ///< row scales in closed form once codes are known
+    int step_search = 4;  ///< step multipliers tried per block, 1 to 16
+    double comp_cap = 2;  ///< a shift is at most this times the block's norm; 0: no cap
+    double damp = 0.01;   ///< part of the mean diagonal added to the covariance
+    int sweeps = 0;       ///< rounds of coordinate descent over all blocks after the first pass
+    int candidates = 2;   ///< KAIJU4: code words tried per step, 1 to 16
+    int descent = 4;      ///< single-coordinate moves tried on a block's best code word (KAIJU1: parity free)
+    bool refit_scale = true;       ///< row scales in closed form once codes are known
     bool activation_order = true;  ///< bulk by descending importance (perm_kind 1)
 };
 
@@ -36,7 +37,7 @@ void check(const V3Options& options);
 /// (stats/feedback.h), its candidates compared in the covariance's metric. The side-band is committed last
 /// unless options say otherwise; its columns are those of largest importance times the energy of the weights.
 /// 16 rows are encoded in lockstep; bytes do not depend on which, on threads or on the instruction set.
-class EncoderV3 final : public RowEncoder {
+class EncoderV3 final : public Kaiju1RowEncoder {
   public:
     /// The covariance of the tensor's inputs, its columns in any order.
     using MakeCovariance =
@@ -57,7 +58,7 @@ class EncoderV3 final : public RowEncoder {
     [[nodiscard]] static uint64_t bytes_per_thread(const kaiju1::Layout& layout);
     /// Memory that a tensor's covariance and its factors take for all threads. rank: of the sketch; 0 for a
     /// full covariance.
-    [[nodiscard]] static uint64_t shared_bytes(const kaiju1::Layout& layout, uint64_t rank);
+    [[nodiscard]] static uint64_t shared_bytes(uint64_t cols, uint64_t rank);
 
     /// Adds what v1 makes of `count` rows (at most 16) to the sample that stats compares v3 with, and what v3
     /// has made of them (`mine`, decoded).

@@ -20,11 +20,10 @@ constexpr double kLargestHi = 127;
 
 }  // namespace
 
-RowEncoder::RowEncoder(const kaiju1::Layout& layout, std::span<const float> importance)
-    : layout_(layout), importance_(importance.begin(), importance.end()), columns_(layout.cols) {
-    if (importance.size() != layout.cols) {
+void check_importance(std::span<const float> importance, uint32_t cols) {
+    if (importance.size() != cols) {
         throw Error(ErrorCode::bad_input,
-                    fmt::format("{} importance entries for {} columns", importance.size(), layout.cols));
+                    fmt::format("{} importance entries for {} columns", importance.size(), cols));
     }
     for (size_t i = 0; i < importance.size(); ++i) {
         if (!std::isfinite(importance[i]) || importance[i] < 0) {
@@ -33,7 +32,12 @@ RowEncoder::RowEncoder(const kaiju1::Layout& layout, std::span<const float> impo
     }
 }
 
-void RowEncoder::order_columns(std::span<const double> score) {
+Kaiju1RowEncoder::Kaiju1RowEncoder(const kaiju1::Layout& layout, std::span<const float> importance)
+    : layout_(layout), importance_(importance.begin(), importance.end()), columns_(layout.cols) {
+    check_importance(importance, layout.cols);
+}
+
+void Kaiju1RowEncoder::order_columns(std::span<const double> score) {
     std::iota(columns_.begin(), columns_.end(), 0U);
     std::stable_sort(columns_.begin(), columns_.end(),
                      [&](uint32_t a, uint32_t b) { return score[a] > score[b]; });
@@ -41,12 +45,12 @@ void RowEncoder::order_columns(std::span<const double> score) {
     std::sort(columns_.begin() + layout_.n_hi, columns_.end());
 }
 
-void RowEncoder::order_bulk(std::span<const float> score) {
+void Kaiju1RowEncoder::order_bulk(std::span<const float> score) {
     std::stable_sort(columns_.begin() + layout_.n_hi, columns_.end(),
                      [&](uint32_t a, uint32_t b) { return score[a] > score[b]; });
 }
 
-void RowEncoder::encode_side_band(const float* row, uint8_t* record) const {
+void Kaiju1RowEncoder::encode_side_band(const float* row, uint8_t* record) const {
     const kaiju1::RowFields fields(record, layout_);
     float largest = 0;
     for (uint32_t i = 0; i < layout_.n_hi; ++i) {
@@ -61,8 +65,8 @@ void RowEncoder::encode_side_band(const float* row, uint8_t* record) const {
     }
 }
 
-void RowEncoder::add_diagonal(const float* row, const uint8_t* record, const kaiju1::Multipliers& multipliers,
-                              EncodeStats& stats) const {
+void Kaiju1RowEncoder::add_diagonal(const float* row, const uint8_t* record,
+                                    const kaiju1::Multipliers& multipliers, EncodeStats& stats) const {
     const kaiju1::RowFields fields(record, layout_);
     const auto add = [&](uint32_t column, double value) {
         const double w = row[column];

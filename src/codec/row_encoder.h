@@ -1,4 +1,4 @@
-// What the encoders of KAIJU1 share.
+// What encodes rows of a matrix, and what the encoders of KAIJU1 share.
 #pragma once
 
 #include <span>
@@ -17,25 +17,43 @@ class RowEncoder {
     RowEncoder(const RowEncoder&) = delete;
     RowEncoder& operator=(const RowEncoder&) = delete;
 
-    /// Header and column list: the first layout.rows_offset() bytes of the payload.
+    [[nodiscard]] virtual uint32_t rows() const = 0;
+    [[nodiscard]] virtual uint32_t cols() const = 0;
+    [[nodiscard]] virtual uint64_t row_bytes() const = 0;
+
+    /// The payload's bytes before its first row.
     [[nodiscard]] virtual std::vector<std::byte> head() const = 0;
 
-    /// Encodes `count` rows (row-major f32, cols each, all finite) into `count` records of layout.row_bytes()
-    /// bytes. Thread-safe. A row's record does not depend on the rows beside it. stats: `count` entries, one
-    /// per row.
+    /// Encodes `count` rows (row-major f32, cols each, all finite) into `count` records of row_bytes() bytes.
+    /// Thread-safe. A row's record does not depend on the rows beside it. stats: `count` entries, one per
+    /// row.
     virtual void encode_rows(const float* weights, size_t count, std::byte* records,
                              EncodeStats* stats) const = 0;
 
     /// Rows to encode in one go, for speed.
     [[nodiscard]] virtual size_t rows_per_piece() const = 0;
 
+  protected:
+    RowEncoder() = default;
+};
+
+/// Throws bad_input unless there is one importance per column, finite and >= 0.
+void check_importance(std::span<const float> importance, uint32_t cols);
+
+/// Rows of KAIJU1: side-band and bulk.
+class Kaiju1RowEncoder : public RowEncoder {
+  public:
+    [[nodiscard]] uint32_t rows() const override { return layout_.rows; }
+    [[nodiscard]] uint32_t cols() const override { return layout_.cols; }
+    [[nodiscard]] uint64_t row_bytes() const override { return layout_.row_bytes(); }
+
     [[nodiscard]] const kaiju1::Layout& layout() const { return layout_; }
     /// Side-band columns, then bulk.
     [[nodiscard]] const std::vector<uint32_t>& columns() const { return columns_; }
 
   protected:
-    /// importance: mean square of each input column, one per column. Throws bad_input unless finite and >= 0.
-    RowEncoder(const kaiju1::Layout& layout, std::span<const float> importance);
+    /// importance: mean square of each input column. Throws as check_importance does.
+    Kaiju1RowEncoder(const kaiju1::Layout& layout, std::span<const float> importance);
 
     /// Largest magnitude of the side-band over 127: its scale, which is written to the record with its
     /// integers.

@@ -1,6 +1,7 @@
 #include "codec/tensor_encoder.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/parallel.h"
 #include "codec/encoder_v1.h"
@@ -71,6 +72,81 @@ EncoderV3::MakeCovariance covariance_of(const format::CovarianceFile& file,
     };
 }
 
+namespace {
+
+std::vector<uint32_t> in_order(size_t count) {
+    std::vector<uint32_t> order(count);
+    std::iota(order.begin(), order.end(), 0U);
+    return order;
+}
+
+}  // namespace
+
+MakeRotatedCovariance rotated_covariance_of(const format::SketchEntry& entry) {
+    return [&entry](const Rotation& rotation, size_t padding) {
+        const format::Sketch sketch = entry.load();
+        const size_t cols = sketch.diag.size();
+        const size_t rank = sketch.eigval.size();
+        const size_t padded = cols + padding;
+        std::vector<double> rest(sketch.diag.begin(), sketch.diag.end());
+        std::vector<float> vectors(rank * padded, 0.0F);
+        std::vector<double> explained(cols, 0.0);
+        for (size_t k = 0; k < rank; ++k) {
+            float* const vector = vectors.data() + k * padded;
+            std::copy_n(sketch.eigvec.data() + k * cols, cols, vector);
+            for (size_t j = 0; j < cols; ++j) {
+                rest[j] -= static_cast<double>(sketch.eigval[k]) * vector[j] * vector[j];
+            }
+            rotation.rotate(vector);
+            for (size_t j = 0; j < cols; ++j) {
+                explained[j] += static_cast<double>(sketch.eigval[k]) * vector[j] * vector[j];
+            }
+        }
+        std::vector<float> diag(padded, 0.0F);
+        const size_t span = rotation.span();
+        for (size_t begin = 0; begin < cols; begin += span) {
+            double mean = 0;
+            for (size_t j = begin; j < begin + span; ++j) {
+                mean += std::max(0.0, rest[j]) / static_cast<double>(span);
+            }
+            for (size_t j = begin; j < begin + span; ++j) {
+                diag[j] = static_cast<float>(explained[j] + mean);
+            }
+        }
+        return stats::make_covariance({.diag = diag, .eigval = sketch.eigval, .eigvec = vectors},
+                                      in_order(padded), 0);
+    };
+}
+
+MakeRotatedCovariance rotated_covariance_of(const format::CovarianceFile& file,
+                                            const format::CovarianceEntry& entry) {
+    return [&file, &entry](const Rotation& rotation, size_t padding) {
+        const size_t cols = entry.dim;
+        const size_t padded = cols + padding;
+        std::vector<float> dense(cols * cols);
+        file.fill(entry, std::span<float>(dense));
+        file.release(entry);
+        // H D S D H: rows, then the rows of the transpose.
+        for (int side = 0; side < 2; ++side) {
+            for (size_t i = 0; i < cols; ++i) {
+                rotation.rotate(dense.data() + i * cols);
+            }
+            for (size_t i = 0; i < cols; ++i) {
+                for (size_t j = 0; j < i; ++j) {
+                    std::swap(dense[i * cols + j], dense[j * cols + i]);
+                }
+            }
+        }
+        std::vector<float> all(padded * padded, 0.0F);
+        for (size_t i = 0; i < cols; ++i) {
+            for (size_t j = 0; j < cols; ++j) {
+                all[i * padded + j] = (dense[i * cols + j] + dense[j * cols + i]) / 2;
+            }
+        }
+        return stats::make_covariance(all, in_order(padded), 0);
+    };
+}
+
 std::unique_ptr<RowEncoder> make_row_encoder(const EncodePlan& plan, const PlanEntry& entry,
                                              const TensorDecoder& weights,
                                              const lattice::CodebookSearch& search) {
@@ -78,6 +154,14 @@ std::unique_ptr<RowEncoder> make_row_encoder(const EncodePlan& plan, const PlanE
         return std::make_unique<EncoderV1>(entry.layout, entry.importance, search);
     }
     return within("tap " + entry.tap, [&]() -> std::unique_ptr<RowEncoder> {
+        if (const auto index_bits = kaiju4::index_bits_of(entry.info.type)) {
+            return std::make_unique<EncoderKaiju4>(
+                kaiju4::Layout::for_matrix(entry.info.rows(), entry.info.cols(), *index_bits),
+                entry.importance,
+                plan.sketch ? rotated_covariance_of(*plan.sketch->find(entry.tap))
+                            : rotated_covariance_of(*plan.covariance, *plan.covariance->find(entry.tap)),
+                plan.options.v3);
+        }
         const auto covariance = plan.sketch
                                     ? covariance_of(*plan.sketch->find(entry.tap))
                                     : covariance_of(*plan.covariance, *plan.covariance->find(entry.tap));

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "codec/encode_plan.h"
+#include "codec/encoder_kaiju4.h"
 #include "codec/row_encoder.h"
 #include "codec/tensor_decoder.h"
 
@@ -31,5 +32,11 @@ void add_legacy_sample(const TensorDecoder& weights, const TensorDecoder& encode
 [[nodiscard]] EncoderV3::MakeCovariance covariance_of(const format::SketchEntry& entry);
 [[nodiscard]] EncoderV3::MakeCovariance covariance_of(const format::CovarianceFile& file,
                                                       const format::CovarianceEntry& entry);
+
+/// The same in the basis of a rotation's columns. Of a sketch, what its eigenvectors leave of the diagonal is
+/// spread evenly over each span, which is the diagonal of its rotation.
+[[nodiscard]] MakeRotatedCovariance rotated_covariance_of(const format::SketchEntry& entry);
+[[nodiscard]] MakeRotatedCovariance rotated_covariance_of(const format::CovarianceFile& file,
+                                                          const format::CovarianceEntry& entry);
 
 }  // namespace kaiju::codec

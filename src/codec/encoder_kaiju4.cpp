@@ -1,0 +1,399 @@
+#include "codec/encoder_kaiju4.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+
+namespace kaiju::codec {
+
+using kaiju4::kBlock;
+using kaiju4::kMultipliers;
+using lattice::ShellPoint;
+using stats::kLanes;
+
+namespace {
+
+static_assert(kLanes == lattice::kShellLanes);
+
+/// Steps are 1.15 apart; the middle of the four is the row's scale (docs/kaiju4-design.md).
+constexpr kaiju4::Multipliers kSteps = {0.8108854F, 0.9325182F, 1.0723959F, 1.2332553F};
+
+/// The best step of a Gaussian of variance 1, by index bits from 3 on (docs/kaiju4-design.md).
+constexpr std::array<double, 10> kStepOfSigma = {0.452, 0.384, 0.326, 0.278, 0.238,
+                                                 0.204, 0.173, 0.147, 0.125, 0.104};
+
+using Lanes = std::array<float, kLanes>;
+/// One number per coordinate and lane.
+using BlockLanes = std::array<Lanes, kBlock>;
+
+float* flat(BlockLanes& block) {
+    return block.front().data();
+}
+
+float rounded_scale(float scale) {
+    return kaiju4::from_bf16(kaiju4::to_bf16(scale));
+}
+
+}  // namespace
+
+/// What a block is to become: 16 rows of targets.
+struct EncoderKaiju4::Aim {
+    BlockLanes target;
+    const float* metric;
+    bool keep_if_better;  ///< the code words that are there already are candidates too
+};
+
+/// A code word for one block of 16 rows, and what it costs.
+struct EncoderKaiju4::Candidate {
+    std::array<uint8_t, kLanes> q;
+    std::array<ShellPoint, kLanes> points;
+    BlockLanes error;     ///< decoded less target
+    BlockLanes gradient;  ///< metric times error
+    Lanes excess;         ///< error times gradient
+};
+
+/// 16 rows under way, rotated.
+struct EncoderKaiju4::Group {
+    std::vector<float> w;            ///< padded cols x 16
+    std::vector<float> e;            ///< padded cols x 16: what is decoded less w
+    std::vector<float> state;        ///< of the feedback
+    std::vector<ShellPoint> points;  ///< blocks x 16
+    std::vector<uint8_t> q;          ///< blocks x 16
+    Lanes row_scale{};
+
+    // Scratch of search_block.
+    std::vector<ShellPoint> found;  ///< candidates of one step x 16
+    Candidate candidate;
+    Candidate best;
+};
+
+EncoderKaiju4::EncoderKaiju4(const kaiju4::Layout& layout, std::span<const float> importance,
+                             const MakeRotatedCovariance& covariance, const V3Options& options)
+    : layout_(layout),
+      importance_(importance.begin(), importance.end()),
+      options_(options),
+      rotation_(layout.cols, kRotationSeed),
+      search_(lattice::ShellBook::of(layout.index_bits)),
+      multipliers_(kSteps),
+      covariance_(covariance(rotation_, kBlock * layout.n_blocks() - layout.cols)) {
+    check_importance(importance, layout.cols);
+    sequential_ = covariance_->sequential(options.fold, stats::SideBand::last, options.damp, used_damp_);
+    if (options.sweeps > 0) {
+        joint_ = covariance_->joint(used_damp_);
+    }
+}
+
+uint64_t EncoderKaiju4::bytes_per_thread(const kaiju4::Layout& layout) {
+    constexpr uint64_t kArrays = 9;  // the row, w, e, state, and what refit holds
+    return kLanes * layout.n_blocks() * (kArrays * sizeof(float) * kBlock + sizeof(ShellPoint) + 1);
+}
+
+std::vector<std::byte> EncoderKaiju4::head() const {
+    return kaiju4::make_head(layout_, kRotationSeed, multipliers_);
+}
+
+void EncoderKaiju4::encode_rows(const float* weights, size_t count, std::byte* records,
+                                EncodeStats* stats) const {
+    Group group;
+    for (size_t row = 0; row < count; row += kLanes) {
+        const size_t rows = std::min(kLanes, count - row);
+        load(weights + row * layout_.cols, rows, group);
+        first_pass(group);
+        for (int n = 0; n < options_.sweeps; ++n) {
+            if (options_.refit_scale) {
+                refit(group);
+            }
+            sweep(group);
+        }
+        if (options_.refit_scale && options_.fold != stats::Fold::published) {
+            refit(group);
+        }
+        write(rows, group, records + row * layout_.row_bytes(), stats + row);
+    }
+}
+
+void EncoderKaiju4::load(const float* weights, size_t count, Group& group) const {
+    const size_t cols = layout_.cols;
+    const size_t padded = kBlock * layout_.n_blocks();
+    group.w.assign(padded * kLanes, 0.0F);
+    group.e.assign(padded * kLanes, 0.0F);
+    group.row_scale.fill(0);
+    group.points.assign(layout_.n_blocks() * kLanes, ShellPoint{});
+    group.q.assign(layout_.n_blocks() * kLanes, 0);
+    group.found.resize(static_cast<size_t>(options_.candidates) * kLanes);
+    const double factor = kStepOfSigma[static_cast<size_t>(layout_.index_bits - lattice::kLeastIndexBits)];
+    std::vector<double> row(cols);
+    for (size_t r = 0; r < count; ++r) {
+        std::copy_n(weights + r * cols, cols, row.begin());
+        rotation_.rotate(row.data());
+        double power = 0;
+        for (size_t i = 0; i < cols; ++i) {
+            group.w[i * kLanes + r] = static_cast<float>(row[i]);
+            power += row[i] * row[i];
+        }
+        group.row_scale[r] =
+            rounded_scale(static_cast<float>(factor * std::sqrt(power / static_cast<double>(cols))));
+    }
+}
+
+void EncoderKaiju4::first_pass(Group& group) const {
+    group.state.assign(sequential_->state_size() * kLanes, 0.0F);
+    Aim aim{.target = {}, .metric = nullptr, .keep_if_better = false};
+    BlockLanes shift;
+    for (size_t block = 0; block < layout_.n_blocks(); ++block) {
+        const float* const w = group.w.data() + block * kBlock * kLanes;
+        float* const e = group.e.data() + block * kBlock * kLanes;
+        sequential_->shift(block, group.state.data(), flat(shift));
+        Lanes norm;
+        Lanes moved;
+        lanes_.dot(w, w, kBlock, norm.data());
+        lanes_.dot(flat(shift), flat(shift), kBlock, moved.data());
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+            const double limit = options_.comp_cap * options_.comp_cap * norm[lane];
+            const float scale = options_.comp_cap > 0 && moved[lane] > limit
+                                    ? static_cast<float>(std::sqrt(limit / moved[lane]))
+                                    : 1.0F;
+            for (size_t i = 0; i < kBlock; ++i) {
+                aim.target[i][lane] = w[i * kLanes + lane] - scale * shift[i][lane];
+            }
+        }
+        aim.metric = sequential_->metric(block);
+        search_block(block, aim, group);
+        for (size_t i = 0; i < kBlock; ++i) {
+            for (size_t lane = 0; lane < kLanes; ++lane) {
+                const float from =
+                    sequential_->errors_from_target() ? 0.0F : aim.target[i][lane] - w[i * kLanes + lane];
+                e[i * kLanes + lane] = group.best.error[i][lane] + from;
+            }
+        }
+        sequential_->commit(block, e, group.state.data());
+    }
+}
+
+// Block by block, all others fixed: e'Ŝe never grows, since the code word that is there is a candidate.
+void EncoderKaiju4::sweep(Group& group) const {
+    group.state.assign(joint_->state_size() * kLanes, 0.0F);
+    for (size_t block = 0; block < layout_.n_blocks(); ++block) {
+        joint_->commit(block, group.e.data() + block * kBlock * kLanes, group.state.data());
+    }
+    Aim aim{.target = {}, .metric = nullptr, .keep_if_better = true};
+    BlockLanes shift;
+    BlockLanes taken;
+    for (size_t block = 0; block < layout_.n_blocks(); ++block) {
+        const float* const w = group.w.data() + block * kBlock * kLanes;
+        float* const e = group.e.data() + block * kBlock * kLanes;
+        for (size_t at = 0; at < kBlock * kLanes; ++at) {
+            flat(taken)[at] = -e[at];
+        }
+        joint_->commit(block, flat(taken), group.state.data());
+        joint_->shift(block, group.state.data(), flat(shift));
+        for (size_t at = 0; at < kBlock * kLanes; ++at) {
+            flat(aim.target)[at] = w[at] - flat(shift)[at];
+        }
+        aim.metric = joint_->metric(block);
+        search_block(block, aim, group);
+        for (size_t at = 0; at < kBlock * kLanes; ++at) {
+            e[at] = flat(group.best.error)[at] - flat(shift)[at];
+        }
+        joint_->commit(block, e, group.state.data());
+    }
+}
+
+void EncoderKaiju4::weigh(const Aim& aim, const Group& group, Candidate& candidate) const {
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+        const float step = group.row_scale[lane] * multipliers_[candidate.q[lane]];
+        for (size_t i = 0; i < kBlock; ++i) {
+            candidate.error[i][lane] =
+                static_cast<float>(candidate.points[lane].x[i]) * step - aim.target[i][lane];
+        }
+    }
+    std::fill_n(flat(candidate.gradient), kBlock * kLanes, 0.0F);
+    lanes_.multiply_add(aim.metric, kBlock, kBlock, flat(candidate.error), flat(candidate.gradient));
+    lanes_.dot(flat(candidate.error), flat(candidate.gradient), kBlock, candidate.excess.data());
+}
+
+void EncoderKaiju4::search_block(size_t block, const Aim& aim, Group& group) const {
+    const auto keep = static_cast<size_t>(options_.candidates);
+    Candidate& best = group.best;
+    Candidate& candidate = group.candidate;
+    best.excess.fill(std::numeric_limits<float>::infinity());
+    const auto take = [&] {
+        weigh(aim, group, candidate);
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+            if (candidate.excess[lane] < best.excess[lane]) {
+                best.q[lane] = candidate.q[lane];
+                best.points[lane] = candidate.points[lane];
+                best.excess[lane] = candidate.excess[lane];
+                for (size_t i = 0; i < kBlock; ++i) {
+                    best.error[i][lane] = candidate.error[i][lane];
+                    best.gradient[i][lane] = candidate.gradient[i][lane];
+                }
+            }
+        }
+    };
+    if (aim.keep_if_better) {  // first: what is there wins ties, so sweeps end
+        std::copy_n(group.q.data() + block * kLanes, kLanes, candidate.q.data());
+        std::copy_n(group.points.data() + block * kLanes, kLanes, candidate.points.data());
+        take();
+    }
+    BlockLanes points;
+    std::array<uint8_t, kLanes> found;
+    for (size_t q = 0; q < kMultipliers; ++q) {
+        Lanes inverse;
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+            const float step = group.row_scale[lane] * multipliers_[q];
+            inverse[lane] = step > 0 ? 1 / step : 0;
+        }
+        for (size_t i = 0; i < kBlock; ++i) {
+            for (size_t lane = 0; lane < kLanes; ++lane) {
+                points[i][lane] = aim.target[i][lane] * inverse[lane];
+            }
+        }
+        search_.near(flat(points), keep, group.found.data(), found);
+        candidate.q.fill(static_cast<uint8_t>(q));
+        for (size_t n = 0; n < keep; ++n) {
+            for (size_t lane = 0; lane < kLanes; ++lane) {
+                candidate.points[lane] = group.found[keep * lane + std::min<size_t>(n, found[lane] - 1U)];
+            }
+            take();
+        }
+    }
+    if (options_.descent > 0) {
+        descend(aim.metric, group);
+    }
+    std::copy_n(best.q.data(), kLanes, group.q.data() + block * kLanes);
+    std::copy_n(best.points.data(), kLanes, group.points.data() + block * kLanes);
+}
+
+// The nearest code word by distance is seldom the best in the metric. Any z may change by one where the book
+// allows it: the move that lowers the metric most is made, as often as one does.
+void EncoderKaiju4::descend(const float* metric, Group& group) const {
+    Candidate& best = group.best;
+    std::array<uint32_t, kLanes> forbidden{};
+    Lanes move;  // of the decoded weight, for z + 1
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+        move[lane] = 4 * group.row_scale[lane] * multipliers_[best.q[lane]];
+    }
+    for (int n = 0; n < options_.descent; ++n) {
+        Lanes least{};
+        std::array<int32_t, kLanes> which;
+        which.fill(-1);
+        for (size_t i = 0; i < kBlock; ++i) {
+            const float diagonal = metric[i * kBlock + i];
+            for (size_t lane = 0; lane < kLanes; ++lane) {
+                // z moves against the slope if it may.
+                const float change =
+                    move[lane] * move[lane] * diagonal - 2 * std::fabs(move[lane] * best.gradient[i][lane]);
+                const bool better = change < least[lane] && (forbidden[lane] >> i & 1) == 0;
+                least[lane] = better ? change : least[lane];
+                which[lane] = better ? static_cast<int32_t>(i) : which[lane];
+            }
+        }
+        bool tried = false;
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+            if (which[lane] < 0) {
+                continue;
+            }
+            tried = true;
+            const auto at = static_cast<size_t>(which[lane]);
+            const int direction = best.gradient[at][lane] > 0 ? -1 : 1;
+            ShellPoint& point = best.points[lane];
+            std::array<int, kBlock> x;
+            std::copy(point.x.begin(), point.x.end(), x.begin());
+            x[at] += 4 * direction;
+            lattice::ShellCode code;
+            if (!search_.book().encode(point.m, point.word, x.data(), code)) {
+                forbidden[lane] |= 1U << at;
+                continue;
+            }
+            point.x[at] = static_cast<int8_t>(x[at]);
+            const float change = static_cast<float>(direction) * move[lane];
+            best.error[at][lane] += change;
+            for (size_t i = 0; i < kBlock; ++i) {
+                best.gradient[i][lane] += change * metric[i * kBlock + at];
+            }
+        }
+        if (!tried) {
+            break;
+        }
+    }
+}
+
+// e = s v - w with v = mult x: e'Ŝe is least at s = v'Ŝw / v'Ŝv.
+void EncoderKaiju4::refit(Group& group) const {
+    const size_t padded = kBlock * layout_.n_blocks();
+    std::vector<float> v(padded * kLanes);
+    std::vector<float> product(padded * kLanes);
+    for (size_t i = 0; i < padded; ++i) {
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+            const size_t at = i / kBlock * kLanes + lane;
+            v[i * kLanes + lane] =
+                multipliers_[group.q[at]] * static_cast<float>(group.points[at].x[i % kBlock]);
+        }
+    }
+    covariance_->times(v.data(), product.data());
+    Lanes numerator;
+    Lanes denominator;
+    lanes_.dot(product.data(), group.w.data(), padded, numerator.data());
+    lanes_.dot(product.data(), v.data(), padded, denominator.data());
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+        const float scale = numerator[lane] / denominator[lane];
+        if (numerator[lane] > 0 && denominator[lane] > 0 && std::isfinite(scale)) {
+            group.row_scale[lane] = rounded_scale(scale);
+        }
+    }
+    for (size_t at = 0; at < padded * kLanes; ++at) {
+        group.e[at] = group.row_scale[at % kLanes] * v[at] - group.w[at];
+    }
+}
+
+void EncoderKaiju4::write(size_t count, Group& group, std::byte* records, EncodeStats* stats) const {
+    const size_t cols = layout_.cols;
+    std::vector<float> product(group.e.size());
+    Lanes excess;
+    Lanes energy;
+    covariance_->times(group.e.data(), product.data());
+    lanes_.dot(product.data(), group.e.data(), product.size() / kLanes, excess.data());
+    covariance_->times(group.w.data(), product.data());
+    lanes_.dot(product.data(), group.w.data(), product.size() / kLanes, energy.data());
+    std::vector<double> delta(cols);
+    std::vector<double> weight(cols);
+    const auto back = [&](std::vector<double>& x) {  // out of the rotated basis
+        for (size_t begin = 0; begin < cols; begin += rotation_.span()) {
+            hadamard(x.data() + begin, rotation_.span());
+        }
+    };
+    for (size_t r = 0; r < count; ++r) {
+        auto* const record = reinterpret_cast<uint8_t*>(records) + r * layout_.row_bytes();
+        std::fill_n(record, layout_.row_bytes(), uint8_t{0});
+        store(record, kaiju4::to_bf16(group.row_scale[r]));
+        for (size_t block = 0; block < layout_.n_blocks(); ++block) {
+            const size_t at = block * kLanes + r;
+            const ShellPoint& point = group.points[at];
+            std::array<int, kBlock> x;
+            std::copy(point.x.begin(), point.x.end(), x.begin());
+            kaiju4::Block coded{.code = {}, .q = group.q[at]};
+            (void)search_.book().encode(point.m, point.word, x.data(), coded.code);  // it is in the book
+            kaiju4::put_block(record, layout_, block, coded);
+            ++stats[r].blocks;
+            ++stats[r].multipliers[group.q[at]];
+        }
+        stats[r].full_excess += excess[r];
+        stats[r].full_energy += energy[r];
+        for (size_t i = 0; i < cols; ++i) {
+            delta[i] = group.e[i * kLanes + r];
+            weight[i] = group.w[i * kLanes + r];
+        }
+        back(delta);
+        back(weight);
+        for (size_t i = 0; i < cols; ++i) {
+            const double h = static_cast<double>(importance_[i]) / rotation_.span();
+            stats[r].diagonal_excess += h * delta[i] * delta[i];
+            stats[r].diagonal_energy += h * weight[i] * weight[i];
+        }
+    }
+}
+
+}  // namespace kaiju::codec
