@@ -55,9 +55,42 @@ class LevelTable {
     std::vector<uint32_t> levels_;
 };
 
-/// Bit i of byte i of a word that has no other bits than the lowest of each byte: bits 0 to 3.
-uint32_t gather_bits(uint32_t bytes) {
+/// Bits 0 to 3: the lowest of each byte of a word that has no other bits.
+uint64_t gather_bits(uint32_t bytes) {
     return bytes * 0x01020408U >> 24 & 15;
+}
+
+/// A block of the rows of a group, as the planes have it (kaiju4_kernels.h).
+struct PackedBlock {
+    std::array<std::array<uint32_t, kernels::kRows>, kernels::kQuads / 2> nibbles{};
+    std::array<uint64_t, kernels::kQuads> bits{};
+    uint64_t head = 0;
+};
+
+template <bool FiveBits>
+PackedBlock make_block(const wire::TensorView& source, std::span<const uint8_t* const> records, size_t b) {
+    const lattice::ShellBook& book = source.book();
+    const LevelTable& levels = LevelTable::of(book);
+    PackedBlock packed;
+    for (size_t row = 0; row < records.size(); ++row) {
+        const wire::Block block = wire::get_block(records[row], source.layout(), b);
+        const uint32_t golay = lattice::kGolay[block.code.word];
+        const lattice::Rings& rings = book.rings(block.code.sequence);
+        packed.head |= uint64_t{block.q} << (2 * row) | uint64_t{block.code.m} << (32 + row);
+        std::array<uint32_t, kernels::kQuads> u;
+        for (size_t j = 0; j < kernels::kQuads; ++j) {
+            u[j] = levels.at(16 * size_t{block.code.m} + (golay >> (4 * j) & 15),
+                             size_t{rings[j]} << book.index_bits() | block.code.index[j]);
+            if constexpr (FiveBits) {
+                packed.bits[j] |= gather_bits(u[j] >> 4 & 0x01010101) << (4 * row);
+                u[j] &= 0x0F0F0F0F;
+            }
+        }
+        for (size_t v = 0; v < kernels::kQuads / 2; ++v) {
+            packed.nibbles[v][row] = u[2 * v] | u[2 * v + 1] << 4;
+        }
+    }
+    return packed;
 }
 
 }  // namespace
@@ -117,41 +150,28 @@ size_t Kaiju4Matrix::groups() const {
 }
 
 void Kaiju4Matrix::pack_group(const wire::TensorView& source, size_t group) {
-    const lattice::ShellBook& book = source.book();
-    const LevelTable& levels = LevelTable::of(book);
     const size_t first = kernels::kRows * group;
     const size_t rows = std::min(kernels::kRows, view_.rows - first);
+    std::array<const uint8_t*, kernels::kRows> records{};
     for (size_t row = 0; row < rows; ++row) {
         scales_[first + row] = source.row_scale(first + row);
+        records[row] = source.row(first + row);
     }
-    uint8_t* nibbles = lines_[group * (view_.group_bytes / sizeof(CacheLine))].bytes.data();
-    uint8_t* bits = nibbles + kernels::bits_at(view_);
-    uint8_t* heads = nibbles + kernels::heads_at(view_);
-    for (size_t b = 0; b < view_.blocks; ++b, nibbles += kernels::kNibbleBytes) {
-        std::array<std::array<uint32_t, kernels::kRows>, 3> vectors{};
-        std::array<uint64_t, kernels::kQuads> fifths{};
-        uint32_t indices = 0;
-        uint16_t odd = 0;
-        for (size_t row = 0; row < rows; ++row) {
-            const wire::Block block = wire::get_block(source.row(first + row), source.layout(), b);
-            const uint32_t golay = lattice::kGolay[block.code.word];
-            const lattice::Rings& rings = book.rings(block.code.sequence);
-            indices |= uint32_t{block.q} << (2 * row);
-            odd = static_cast<uint16_t>(odd | block.code.m << row);
-            for (size_t j = 0; j < kernels::kQuads; ++j) {
-                const size_t list = 16 * size_t{block.code.m} + (golay >> (4 * j) & 15);
-                const size_t position = size_t{rings[j]} << book.index_bits() | block.code.index[j];
-                const uint32_t u = levels.at(list, position);
-                vectors[j / 2][row] |= (u & 0x0F0F0F0F) << (4 * (j % 2));
-                fifths[j] |= uint64_t{gather_bits(u >> 4 & 0x01010101)} << (4 * row);
-            }
-        }
-        std::memcpy(nibbles, vectors.data(), sizeof(vectors));
+    const std::span present(records.data(), rows);
+    uint8_t* const nibbles = lines_[group * (view_.group_bytes / sizeof(CacheLine))].bytes.data();
+    uint8_t* const bits = nibbles + kernels::bits_at(view_);
+    uint8_t* const heads = nibbles + kernels::heads_at(view_);
+    for (size_t b = 0; b < view_.blocks; ++b) {
         if (view_.five_bits) {
-            std::memcpy(bits + kernels::kBitBytes * b, fifths.data(), sizeof(fifths));
+            const auto block = make_block<true>(source, present, b);
+            std::memcpy(nibbles + kernels::kNibbleBytes * b, block.nibbles.data(), kernels::kNibbleBytes);
+            std::memcpy(bits + kernels::kBitBytes * b, block.bits.data(), kernels::kBitBytes);
+            std::memcpy(heads + kernels::kHeadBytes * b, &block.head, kernels::kHeadBytes);
+        } else {
+            const auto block = make_block<false>(source, present, b);
+            std::memcpy(nibbles + kernels::kNibbleBytes * b, block.nibbles.data(), kernels::kNibbleBytes);
+            std::memcpy(heads + kernels::kHeadBytes * b, &block.head, kernels::kHeadBytes);
         }
-        std::memcpy(heads + kernels::kHeadBytes * b, &indices, sizeof(indices));
-        std::memcpy(heads + kernels::kHeadBytes * b + sizeof(indices), &odd, sizeof(odd));
     }
 }
 
