@@ -31,9 +31,13 @@ class Error : public std::runtime_error {
     [[nodiscard]] ErrorCode code() const noexcept { return code_; }
     [[nodiscard]] const char* what() const noexcept override { return message_.c_str(); }
 
-    /// Prepends a place to the message: catch by reference, add, `throw;`.
+    /// Prepends a place to the message, unless it begins with that place: a level cannot know whether the one
+    /// below has named the file already. Catch by reference, add, `throw;`.
     Error& within(std::string_view place) {
-        message_.insert(0, ": ").insert(0, place);
+        const std::string_view message = message_;
+        if (!message.starts_with(place) || !message.substr(place.size()).starts_with(": ")) {
+            message_.insert(0, ": ").insert(0, place);
+        }
         return *this;
     }
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "base/checksum.h"
@@ -58,7 +59,7 @@ void sync_folder_of(const fs::path& path) {
 }  // namespace
 
 MappedFile::MappedFile(const fs::path& path) : path_(path) {
-    const Descriptor fd(path, O_RDONLY);
+    const Descriptor fd(path, O_RDONLY | O_NONBLOCK);  // a FIFO would wait here for somebody to write
     struct stat status {};
     if (::fstat(fd.get(), &status) != 0) {
         fail(path, "stat");
@@ -205,13 +206,46 @@ void OutputFile::commit() {
 }
 
 void require_absent(const fs::path& path) {
-    std::error_code ignored;
-    if (fs::symlink_status(path, ignored).type() != fs::file_type::not_found) {
+    std::error_code error;
+    const fs::file_type type = fs::symlink_status(path, error).type();
+    if (type == fs::file_type::none) {
+        throw Error(ErrorCode::io, fmt::format("{}: cannot be created: {}", path.string(), error.message()));
+    }
+    if (type != fs::file_type::not_found) {
         throw Error(
             ErrorCode::output_exists,
             fmt::format(
                 "{}: already exists; nothing is ever overwritten: choose another name or move it away",
                 path.string()));
+    }
+}
+
+void require_distinct(std::initializer_list<fs::path> paths) {
+    std::map<fs::path, fs::path> seen;
+    for (const fs::path& path : paths) {
+        if (path.empty()) {
+            continue;
+        }
+        const fs::path whole = fs::absolute(path).lexically_normal();
+        std::error_code error;
+        const fs::path folder = fs::canonical(whole.parent_path(), error);  // through symbolic links
+        const auto [other, added] =
+            seen.try_emplace((error ? whole.parent_path() : folder) / whole.filename(), path);
+        if (!added) {
+            throw Error(ErrorCode::usage, other->second == path
+                                              ? fmt::format("{}: two outputs name this file", path.string())
+                                              : fmt::format("{} and {}: two outputs name one file",
+                                                            other->second.string(), path.string()));
+        }
+    }
+}
+
+void require_outputs(std::initializer_list<fs::path> paths) {
+    require_distinct(paths);
+    for (const fs::path& path : paths) {
+        if (!path.empty()) {
+            const OutputFile probe(path);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <initializer_list>
 #include <string>
 
 #include "base/bytes.h"
@@ -70,6 +71,13 @@ class OutputFile {
 
 /// Throws output_exists, telling what to do, if the path is there.
 void require_absent(const std::filesystem::path& path);
+
+/// Throws usage where two of the paths, however they are spelled, name one file. Empty ones name none.
+void require_distinct(std::initializer_list<std::filesystem::path> paths);
+
+/// Before any work: what will be written at its end can be. Every path that is not empty is free, its folder
+/// takes new files, and no two are one file. Throws output_exists, usage, missing or io.
+void require_outputs(std::initializer_list<std::filesystem::path> paths);
 
 /// A whole small file. Throws missing or io; bad_input above `limit` bytes.
 [[nodiscard]] std::string read_text(const std::filesystem::path& path, uint64_t limit = uint64_t{1} << 31);

@@ -343,7 +343,7 @@ void add_bench_decoder(CLI::App& group, Session& session) {
         "Gaussian and real blocks at an encoder's step. The first figure is the best of many runs.",
         "kaiju bench decoder --json", [options](Session& s) { return run_bench(s, *options); });
     decoder->add_option("--seconds", options->seconds, "How long each row is measured")
-        ->check(CLI::Range(0.001, 600.0))
+        ->check(between(0.001, 600.0))
         ->capture_default_str();
     decoder->add_option("--model", options->model,
                         "Measure on blocks of this model's matrices too (.gguf or .knot)");

@@ -196,16 +196,16 @@ void add_bench_encode(CLI::App& group, Session& session) {
                                     "kaiju bench encode --rows 3584 --cols 18944 --json",
                                     [options](Session& current) { return run(current, *options); });
     command->add_option("--rows", options->rows, "Rows of the matrix")
-        ->check(CLI::Range(1, 1 << 20))
+        ->check(between(1, 1 << 20))
         ->capture_default_str();
     command->add_option("--cols", options->cols, "Columns of the matrix")
-        ->check(CLI::Range(24, 1 << 20))
+        ->check(between(24, 1 << 20))
         ->capture_default_str();
     command->add_option("--k", options->k, "Eigenpairs of the sketch")
-        ->check(CLI::Range(0, 1024))
+        ->check(between(0, 1024))
         ->capture_default_str();
     command->add_option("--hi-frac", options->hi_frac, "Part of the columns in the side-band")
-        ->check(CLI::Range(0.0, 1.0))
+        ->check(between(0.0, 1.0))
         ->capture_default_str();
     command->add_option("--encoders", options->encoders, "Which: v1, v3-sketch, v3-full")
         ->delimiter(',')

@@ -61,22 +61,22 @@ void add_bench_kernel(CLI::App& group, Session& session) {
                     "kaiju bench kernel --rows 4096 --cols 4096 --batch 1 --json",
                     [options](Session& current) { return run(current, *options); });
     command->add_option("--rows", options->bench.rows, "Rows of the matrix")
-        ->check(CLI::Range(1, 1 << 20))
+        ->check(between(1, 1 << 20))
         ->capture_default_str();
     command->add_option("--cols", options->bench.cols, "Columns of the matrix")
-        ->check(CLI::Range(1, 1 << 20))
+        ->check(between(1, 1 << 20))
         ->capture_default_str();
     command
         ->add_option("--batch", options->bench.batches,
                      "Tokens multiplied together; several make several rows")
         ->delimiter(',')
-        ->check(CLI::Range(1, 4096))
+        ->check(between(1, 4096))
         ->capture_default_str();
     command->add_option("--types", options->bench.types, "What to time; \"read\" reads KAIJU1's bytes only")
         ->delimiter(',')
         ->capture_default_str();
     command->add_option("--seconds", options->bench.seconds, "How long each row is measured")
-        ->check(CLI::Range(0.001, 600.0))
+        ->check(between(0.001, 600.0))
         ->capture_default_str();
     command->add_flag("--precise", options->bench.precise, "KAIJU1 with f32 activations");
     add_threads(*command, options->threads);

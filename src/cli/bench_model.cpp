@@ -56,13 +56,13 @@ void add_bench_model(CLI::App& group, Session& session) {
         ->required()
         ->type_name("FILE");
     command->add_option("-p,--prompt", options->bench.prompt, "Tokens of the prompt; 0: no such test")
-        ->check(CLI::Range(0, 1 << 20))
+        ->check(between(0, 1 << 20))
         ->capture_default_str();
     command->add_option("-n,--tokens", options->bench.generated, "Tokens generated; 0: no such test")
-        ->check(CLI::Range(0, 1 << 20))
+        ->check(between(0, 1 << 20))
         ->capture_default_str();
     command->add_option("-r,--repetitions", options->bench.repetitions, "Runs that are averaged")
-        ->check(CLI::Range(1, 1000))
+        ->check(between(1, 1000))
         ->capture_default_str();
     add_engine_options(*command, options->engine);
     add_json(*command, session);

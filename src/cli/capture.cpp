@@ -113,7 +113,7 @@ void add_capture(CLI::App& app, Session& session) {
     command->add_option("--stride", capture.stride, "Keep every so-many-th position")->capture_default_str();
     command->add_option("--k", capture.k, "Eigenpairs of a tap")
         ->capture_default_str()
-        ->check(CLI::Range(0, 4096));
+        ->check(between(0, 4096));
     command->add_flag("--full", capture.full, "Write the full covariances instead of sketches");
     command
         ->add_option("--memory", options->memory,
@@ -124,7 +124,7 @@ void add_capture(CLI::App& app, Session& session) {
     command->add_option("--id", capture.model_id, "Name of the model in the file (default: the one it has)");
     command->add_option("--checkpoint", capture.checkpoint_seconds, "Seconds between two checkpoints")
         ->capture_default_str()
-        ->check(CLI::NonNegativeNumber);
+        ->check(not_negative());
     add_engine_options(*command, options->engine);
     add_json(*command, session);
 }

@@ -2,16 +2,15 @@
 #include "runtime/chat.h"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "cli/engine_options.h"
 #include "cli/generate_options.h"
+#include "cli/line_reader.h"
 
 namespace kaiju::cli {
 
@@ -23,18 +22,6 @@ struct Options {
     std::string system;
     runtime::GenerateOptions generate;
 };
-
-/// The next line of standard input; false at its end. On a terminal a signal ends the waiting, which reading
-/// alone would go on with.
-bool read_line(const Monitor& monitor, bool terminal, std::string& line) {
-    if (terminal) {
-        pollfd input = {.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
-        while (::poll(&input, 1, -1) < 0 && errno == EINTR) {
-            monitor.check_cancelled();
-        }
-    }
-    return static_cast<bool>(std::getline(std::cin, line));
-}
 
 int run(Session& session, const Options& options) {
     const auto engine = load_engine(options.model, options.engine, session.monitor());
@@ -49,19 +36,20 @@ int run(Session& session, const Options& options) {
     }
     runtime::Conversation conversation(*engine, generate, options.system);
     const bool terminal = ::isatty(STDIN_FILENO) != 0;
-    std::string line;
+    LineReader input(session.monitor());
     while (true) {
         if (terminal && !session.json()) {
             session.write("> ");
         }
-        if (!read_line(session.monitor(), terminal, line)) {
+        const std::optional<std::string> line = input.next();
+        if (!line) {
             break;
         }
         session.monitor().check_cancelled();
-        if (line.empty()) {
+        if (line->empty()) {
             continue;
         }
-        const runtime::Generated answer = conversation.say(line);
+        const runtime::Generated answer = conversation.say(*line);
         if (session.json()) {
             session.print(nlohmann::json{{"text", answer.text},
                                          {"tokens", answer.tokens},

@@ -39,7 +39,7 @@ void add_threads(CLI::App& command, int& threads) {
             "Threads to work with (0: all processors of this process)")
         ->type_name("N")
         ->default_str("0")
-        ->check(CLI::Range(0, 4096));
+        ->check(between(0, 4096));
 }
 
 }  // namespace kaiju::cli

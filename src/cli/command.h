@@ -2,7 +2,6 @@
 // thin: it turns options into a call of the library and the answer into text or JSON.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <concepts>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
@@ -10,6 +9,7 @@
 #include <string_view>
 
 #include "base/monitor.h"
+#include "cli/numbers.h"
 
 namespace kaiju::cli {
 

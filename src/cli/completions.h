@@ -1,9 +1,10 @@
 // Shell completions, written from the tree of commands that parsing uses, so that they cannot fall behind it.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <string_view>
+
+#include "cli/numbers.h"
 
 namespace kaiju::cli {
 

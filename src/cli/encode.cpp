@@ -1,8 +1,10 @@
 // kaiju encode: a model, its importance matrix and a base become a knot.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
@@ -88,6 +90,14 @@ double bits_per_weight(const PlanEntry& entry) {
     return 8.0 * static_cast<double>(entry.info.nbytes) / static_cast<double>(entry.info.weights());
 }
 
+/// What the program holds already, most of it libraries and tables: all there is to a small model.
+uint64_t resident_bytes() {
+    uint64_t all = 0;
+    uint64_t resident = 0;
+    std::ifstream("/proc/self/statm") >> all >> resident;
+    return resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
 json plan_json(const EncodePlan& plan) {
     json tensors = json::array();
     for (const auto& entry : plan.entries) {
@@ -101,15 +111,17 @@ json plan_json(const EncodePlan& plan) {
         }
         tensors.push_back(row);
     }
+    const uint64_t file_bytes = planned_file_bytes(plan);
+    const double seconds = estimate_seconds(plan);  // builds the tables that count as resident
     return {{"tensors", tensors},
             {"payload_bytes", plan.payload_bytes()},
             {"linear_bits", plan.linear_bits()},
-            {"file_bits",
-             8.0 * static_cast<double>(plan.payload_bytes()) / static_cast<double>(plan.all_weights())},
+            {"file_bytes", file_bytes},
+            {"file_bits", 8.0 * static_cast<double>(file_bytes) / static_cast<double>(plan.all_weights())},
             {"encoded_weights", plan.encoded_weights()},
             {"weights", plan.all_weights()},
-            {"estimated_seconds", estimate_seconds(plan)},
-            {"estimated_memory_bytes", estimate_memory(plan)},
+            {"estimated_seconds", seconds},
+            {"estimated_memory_bytes", resident_bytes() + estimate_memory(plan)},
             {"threads", plan.options.threads}};
 }
 
@@ -129,9 +141,9 @@ void print_plan(Session& session, const EncodePlan& plan) {
                             row.at("bytes").get<uint64_t>());
     }
     text += fmt::format(
-        "payloads {:.1f} MB, {:.3f} linear bits, {:.3f} file bits; about {:.0f} s on {} threads and {:.0f} "
+        "{:.1f} MB, {:.3f} linear bits, {:.3f} file bits; about {:.0f} s on {} threads and {:.0f} "
         "MB of memory\n",
-        answer.at("payload_bytes").get<double>() / 1e6, answer.at("linear_bits").get<double>(),
+        answer.at("file_bytes").get<double>() / 1e6, answer.at("linear_bits").get<double>(),
         answer.at("file_bits").get<double>(), answer.at("estimated_seconds").get<double>(),
         plan.options.threads, answer.at("estimated_memory_bytes").get<double>() / 1e6);
     session.print(text);
@@ -140,6 +152,7 @@ void print_plan(Session& session, const EncodePlan& plan) {
 int run(Session& session, const Options& given) {
     EncodeOptions options = given.encode;
     options.created_by = "kaiju " KAIJU_VERSION;
+    given.v3.require_reader(options.encoder);
     options.v3 = given.v3.options(!options.covariance.empty());
     for (const auto& rule : given.tensor_types) {
         options.types.push_back(parse_rule(rule));
@@ -154,9 +167,6 @@ int run(Session& session, const Options& given) {
     }
     const codec::EncodeReport report = codec::encode_model(plan, session.monitor());
     const json telemetry = codec::telemetry_json(plan, report);
-    if (!options.telemetry.empty()) {
-        write_new_file(options.telemetry, telemetry.dump(1) + "\n");
-    }
     const std::vector<std::string> too_often = clamped_too_often(report, given.clamp_limit);
     if (!too_often.empty()) {
         session.monitor().warn(fmt::format("the gate on clamping says no: more than {} times v1's rate in {}",
@@ -214,11 +224,13 @@ void add_encode(CLI::App& app, Session& session) {
         ->add_option("--encoder", encode.encoder,
                      "v1: one nearest-point search a block; v3: error feedback against a covariance")
         ->capture_default_str();
-    command->add_option("--sketch", encode.sketch, "v3: covariance sketches of this model (kaiju capture)")
-        ->type_name("FILE");
-    command->add_option("--covariance", encode.covariance, "v3: full covariances (kaiju capture --full)")
-        ->type_name("FILE");
-    add_v3_flags(*command, options->v3);
+    const auto* sketch =
+        command
+            ->add_option("--sketch", encode.sketch, "v3: covariance sketches of this model (kaiju capture)")
+            ->type_name("FILE");
+    const auto* covariance =
+        command->add_option("--covariance", encode.covariance, "v3: full covariances (kaiju capture --full)")
+            ->type_name("FILE");
     command
         ->add_option("--decoder", encode.decoder,
                      "Search of the code book: fast, pruned or exhaustive; the codes do not depend on it")
@@ -226,10 +238,12 @@ void add_encode(CLI::App& app, Session& session) {
     command->add_option("--hi-frac", encode.hi_frac, "Part of the columns that the 8-bit side-band takes")
         ->capture_default_str();
     command
-        ->add_option("--include", encode.include,
-                     "Encode the matrices that match instead of the usual roles (several)")
+        ->add_option(
+            "--include", encode.include,
+            "Of the matrices that may be encoded, take those that match instead of the usual roles (several)")
         ->type_name("REGEX");
-    command->add_option("--exclude", encode.exclude, "Copy what matches (several)")->type_name("REGEX");
+    command->add_option("--exclude", encode.exclude, "Of those matrices, copy the ones that match (several)")
+        ->type_name("REGEX");
     command
         ->add_option(
             "--tensor-type", options->tensor_types,
@@ -237,11 +251,13 @@ void add_encode(CLI::App& app, Session& session) {
         ->type_name("REGEX=TYPE");
     command->add_option("--telemetry", encode.telemetry, "Write what every tensor cost to this .json file")
         ->type_name("FILE");
-    command
-        ->add_option("--clamp-limit", options->clamp_limit,
-                     "v3: exit with 1 where a tensor's clamp rate is above this times v1's (0: no gate)")
-        ->check(CLI::NonNegativeNumber)
-        ->capture_default_str();
+    const auto* clamp_limit =
+        command
+            ->add_option("--clamp-limit", options->clamp_limit,
+                         "v3: exit with 1 where a tensor's clamp rate is above this times v1's (0: no gate)")
+            ->check(not_negative())
+            ->capture_default_str();
+    add_v3_flags(*command, options->v3, {sketch, covariance, clamp_limit});
     command->add_flag("--dry-run", options->dry_run, "Check everything, print the plan and write nothing");
     command
         ->add_option("--shard", options->shard,

@@ -47,6 +47,7 @@ struct Options {
 
 /// The matrix to encode: whatever holds its bytes, and a view of them as a tensor of a stock type.
 struct Source {
+    std::string path;
     std::unique_ptr<format::ModelFile> model;
     std::optional<format::NpyFile> npy;
     std::optional<MappedFile> raw;
@@ -56,6 +57,7 @@ struct Source {
 
 Source source_from_model(const Options& options) {
     Source source;
+    source.path = options.model;
     source.model = format::ModelFile::open(options.model);
     const auto index = source.model->find(options.tensor);
     if (!index) {
@@ -69,8 +71,14 @@ Source source_from_model(const Options& options) {
 
 Source source_from_array(const Options& options) {
     Source source;
+    source.path = options.input;
     if (options.input.ends_with(".npy")) {
         source.npy.emplace(options.input);
+        if ((options.rows != 0 && options.rows != source.npy->rows()) ||
+            (options.cols != 0 && options.cols != source.npy->cols())) {
+            throw Error(ErrorCode::usage, fmt::format("{}: {} x {}, which is not what --rows and --cols say",
+                                                      options.input, source.npy->rows(), source.npy->cols()));
+        }
         source.info = {.name = options.name,
                        .type = "F32",
                        .shape = {source.npy->rows(), source.npy->cols()},
@@ -98,6 +106,7 @@ std::vector<float> importance_of(const Options& options, const format::TensorInf
         const format::NpyFile file(options.importance);
         std::vector<float> values(file.values().size() / sizeof(float));
         std::copy_n(file.values().data(), file.values().size(), reinterpret_cast<std::byte*>(values.data()));
+        within(options.importance, [&] { codec::check_importance(values, info.cols()); });
         return values;
     }
     const format::Imatrix imatrix = format::read_imatrix(options.imatrix);
@@ -106,7 +115,9 @@ std::vector<float> importance_of(const Options& options, const format::TensorInf
         throw Error(ErrorCode::missing,
                     fmt::format("{}: there is no entry for {}", options.imatrix, info.name));
     }
-    return entry->mean_squares();
+    std::vector<float> values = entry->mean_squares();
+    within(options.imatrix, [&] { codec::check_importance(values, info.cols()); });
+    return values;
 }
 
 /// The entry of a file of covariances that the matrix is encoded against.
@@ -157,24 +168,26 @@ std::unique_ptr<codec::RowEncoder> make_encoder(const Options& options, const co
 }
 
 int run(Session& session, const Options& options) {
-    require_absent(options.out);
+    require_outputs({options.out});
     codec::EncodeOptions encode;
     encode.encoder = options.encoder;
     encode.sketch = options.sketch;
     encode.covariance = options.covariance;
     encode.decoder = options.decoder;
+    options.v3.require_reader(options.encoder);
     encode.v3 = options.v3.options(!options.covariance.empty());
     codec::check_encoder(encode);
     if (options.model.empty() && options.input.empty()) {
         throw Error(ErrorCode::usage, "name the matrix: --model and --tensor, or --input");
     }
     const Source source = options.model.empty() ? source_from_array(options) : source_from_model(options);
-    const auto weights = codec::make_tensor_decoder(source.info, source.payload);
+    const auto weights =
+        within(source.path, [&] { return codec::make_tensor_decoder(source.info, source.payload); });
     const lattice::CodebookSearch search = codec::make_search(encode);
 
     codec::EncodeStats stats;
-    const auto payload = within("tensor " + source.info.name, [&] {
-        const auto encoder = make_encoder(options, encode.v3, source.info, *weights, search);
+    const auto encoder = make_encoder(options, encode.v3, source.info, *weights, search);
+    const auto payload = within(fmt::format("{}: tensor {}", source.path, source.info.name), [&] {
         session.monitor().begin("encode", source.info.weights(), "weights");
         auto made = codec::encode_tensor(*weights, *encoder, options.threads, session.monitor(), stats);
         session.monitor().end();
@@ -186,10 +199,7 @@ int run(Session& session, const Options& options) {
                                   .nbytes = payload.size()};
     format::KnotWriter writer(options.out, {info});
     writer.write_payload(0, payload);
-    writer.finish({{"kaiju",
-                    {{"encoder", codec::encoder_name(encode)},
-                     {"decoder", options.decoder},
-                     {"hi_frac", options.hi_frac}}},
+    writer.finish({{"kaiju", {{"encoder", codec::encoder_name(encode)}, {"hi_frac", options.hi_frac}}},
                    {"created_by", "kaiju " KAIJU_VERSION}});
 
     const double bits = 8.0 * static_cast<double>(info.nbytes) / static_cast<double>(info.weights());
@@ -235,12 +245,12 @@ void add_encode_tensor(CLI::App& app, Session& session) {
                                    "Take it from a .npy, or from raw little-endian f32 values")
                       ->type_name("FILE")
                       ->excludes(model);
-    command->add_option("--rows", options->rows, "Rows of raw values")
+    command->add_option("--rows", options->rows, "Rows of raw values (a .npy knows its own)")
         ->needs(input)
-        ->check(CLI::PositiveNumber);
-    command->add_option("--cols", options->cols, "Columns of raw values")
+        ->check(positive());
+    command->add_option("--cols", options->cols, "Columns of raw values (a .npy knows its own)")
         ->needs(input)
-        ->check(CLI::PositiveNumber);
+        ->check(positive());
     command->add_option("--name", options->name, "Name of the entry made from --input")
         ->needs(input)
         ->capture_default_str();
@@ -254,13 +264,16 @@ void add_encode_tensor(CLI::App& app, Session& session) {
         ->required()
         ->type_name("FILE");
     command->add_option("--encoder", options->encoder, "v1 or v3")->capture_default_str();
-    command->add_option("--sketch", options->sketch, "v3: covariance sketches (kaiju capture)")
-        ->type_name("FILE");
-    command->add_option("--covariance", options->covariance, "v3: full covariances (kaiju capture --full)")
-        ->type_name("FILE");
-    command->add_option("--tap", options->tap,
-                        "v3: the tap whose covariance counts (default: by the tensor's name)");
-    add_v3_flags(*command, options->v3);
+    const auto* sketch =
+        command->add_option("--sketch", options->sketch, "v3: covariance sketches (kaiju capture)")
+            ->type_name("FILE");
+    const auto* covariance =
+        command
+            ->add_option("--covariance", options->covariance, "v3: full covariances (kaiju capture --full)")
+            ->type_name("FILE");
+    const auto* tap = command->add_option(
+        "--tap", options->tap, "v3: the tap whose covariance counts (default: by the tensor's name)");
+    add_v3_flags(*command, options->v3, {sketch, covariance, tap});
     command->add_option("--decoder", options->decoder, "Search of the code book: fast, pruned or exhaustive")
         ->capture_default_str();
     command->add_option("--hi-frac", options->hi_frac, "Part of the columns that the 8-bit side-band takes")

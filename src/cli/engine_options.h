@@ -1,7 +1,6 @@
 // Options that every command which runs a model shares.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 #include <string>

@@ -32,7 +32,7 @@ json standing_json(const eval::TokenStanding& standing, const runtime::Engine& m
 }
 
 int mint(Session& session, const MintArguments& arguments) {
-    require_absent(arguments.out);
+    require_outputs({arguments.out});
     const auto file = format::ModelFile::open(arguments.model);
     const auto model = load_engine(arguments.model, arguments.engine, session.monitor());
     eval::MintOptions options = arguments.mint;
@@ -84,11 +84,7 @@ struct RunArguments {
 };
 
 int run_gate(Session& session, const RunArguments& arguments) {
-    for (const std::string& output : {arguments.log, arguments.telemetry}) {
-        if (!output.empty()) {
-            require_absent(output);
-        }
-    }
+    require_outputs({arguments.log, arguments.telemetry});
     const format::Qspec qspec = format::read_qspec(arguments.qspec);
     const auto file = format::ModelFile::open(arguments.model);
     const auto model = load_engine(arguments.model, arguments.engine, session.monitor());
@@ -97,6 +93,9 @@ int run_gate(Session& session, const RunArguments& arguments) {
         reference = load_engine(arguments.reference, arguments.engine, session.monitor());
     }
     eval::GateOptions options = arguments.gate;
+    options.qspec_name = arguments.qspec;
+    options.perplexity.model_names = {arguments.model};
+    options.perplexity.reference_name = arguments.reference;
     options.argmax = arguments.argmax == "report" ? eval::ArgmaxMode::report : eval::ArgmaxMode::require;
     options.threads = options.perplexity.threads = arguments.engine.threads;
     std::string text;
@@ -167,7 +166,7 @@ void add_run(CLI::App& group, Session& session) {
     command->add_option("--ctx", arguments->gate.perplexity.ctx, "Tokens of a chunk")->capture_default_str();
     command->add_option("--chunks", arguments->gate.perplexity.chunks, "Measure the first N chunks only")
         ->type_name("N")
-        ->check(CLI::PositiveNumber);
+        ->check(positive());
     command->add_option("--argmax", arguments->argmax, "Whether another argmax than expected fails")
         ->check(CLI::IsMember({"require", "report"}))
         ->capture_default_str();

@@ -1,8 +1,6 @@
 // The gates that have a file of their own.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "cli/command.h"
 
 namespace kaiju::cli {

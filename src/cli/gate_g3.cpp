@@ -51,9 +51,7 @@ std::string to_text(const eval::G3Result& result) {
 }
 
 int run(Session& session, const Options& options) {
-    if (!options.out.empty()) {
-        require_absent(options.out);
-    }
+    require_outputs({options.out});
     const format::Qspec qspec = format::read_qspec(options.qspec);
     const std::string text = read_text(options.text);
     const auto v3_file = format::ModelFile::open(options.v3);

@@ -1,7 +1,7 @@
 // Options of the commands that write text.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "cli/numbers.h"
 
 #include "runtime/generate.h"
 
@@ -9,11 +9,11 @@ namespace kaiju::cli {
 
 inline void add_generate_options(CLI::App& command, runtime::GenerateOptions& generate) {
     command.add_option("-n,--tokens", generate.max_tokens, "Most tokens to add")
-        ->check(CLI::Range(1, 1 << 20))
+        ->check(between(1, 1 << 20))
         ->capture_default_str();
     command
         .add_option("--ctx", generate.context, "Positions of the context; 0: what the model was trained for")
-        ->check(CLI::Range(0, 1 << 24))
+        ->check(between(0, 1 << 24))
         ->capture_default_str();
     command
         .add_option("--temp", generate.sampler.temperature, "Temperature; 0: always the most likely token")
@@ -35,7 +35,7 @@ inline void add_generate_options(CLI::App& command, runtime::GenerateOptions& ge
         ->capture_default_str();
     command
         .add_option("--repeat-window", generate.sampler.repeat_window, "How many tokens count as seen lately")
-        ->check(CLI::Range(0, 1 << 20))
+        ->check(between(0, 1 << 20))
         ->capture_default_str();
     command.add_option("--stop", generate.stops, "End before this text; may be given several times")
         ->type_name("TEXT")

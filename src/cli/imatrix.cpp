@@ -20,13 +20,12 @@ struct Options {
 };
 
 int run(Session& session, const Options& options) {
-    require_absent(options.out);
+    require_outputs({options.out});
     const std::string text = read_text(options.text);
     const auto model = load_engine(options.model, options.engine, session.monitor());
     eval::ImportanceOptions collect = options.importance;
     collect.threads = options.engine.threads;
     collect.text_name = options.text;
-    { const OutputFile probe(options.out); }  // its folder is there and can be written to
     const eval::Importance importance = eval::collect_importance(*model, text, collect, session.monitor());
     const std::string source = std::filesystem::path(options.text).filename().string();
     format::write_imatrix(options.out, eval::to_imatrix(importance, source));
@@ -63,7 +62,7 @@ void add_imatrix(CLI::App& app, Session& session) {
     command->add_option("--ctx", options->importance.ctx, "Tokens of a chunk")->capture_default_str();
     command->add_option("--chunks", options->importance.chunks, "Read the first N chunks only")
         ->type_name("N")
-        ->check(CLI::PositiveNumber);
+        ->check(positive());
     add_engine_options(*command, options->engine);
     add_json(*command, session);
 }

@@ -1,19 +1,17 @@
 // kaiju lattice ...: the nearest-point search by itself.
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/lattice_commands.h"
+#include "cli/line_reader.h"
 #include "lattice/decoder.h"
 
 namespace kaiju::cli {
@@ -22,40 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kLongestLine = size_t{1} << 20;
-
-/// Standard input as the lines that have arrived so far: a caller that waits for an answer before it sends
-/// more gets one, and a file is read in large pieces.
-class Lines {
-  public:
-    /// The complete lines at hand (and the last one, ended or not); empty at the end of the input.
-    std::string next() {
-        while (!ended_) {
-            const size_t old = rest_.size();
-            rest_.resize(old + 65536);
-            const ssize_t count = ::read(STDIN_FILENO, rest_.data() + old, 65536);
-            rest_.resize(old + static_cast<size_t>(std::max<ssize_t>(count, 0)));
-            if (count < 0 && errno != EINTR) {
-                throw Error(ErrorCode::io, fmt::format("standard input: {}", std::strerror(errno)));
-            }
-            ended_ = count == 0;
-            const size_t end = ended_ ? rest_.size() : rest_.rfind('\n') + 1;  // npos + 1 = 0
-            if (end != 0) {
-                std::string lines = rest_.substr(0, end);
-                rest_.erase(0, end);
-                return lines;
-            }
-            if (rest_.size() > kLongestLine) {
-                throw Error(ErrorCode::bad_input, "standard input: a line is longer than a megabyte");
-            }
-        }
-        return {};
-    }
-
-  private:
-    std::string rest_;
-    bool ended_ = false;
-};
+constexpr size_t kMostAtOnce = size_t{1} << 16;  // coordinates
 
 /// Appends the 24 values of {"y": [24]}.
 void parse_point(std::string_view line, std::vector<double>& y) {
@@ -85,26 +50,26 @@ void parse_point(std::string_view line, std::vector<double>& y) {
 
 int run_nearest(Session& session, const std::string& decoder_name) {
     const auto decoder = lattice::make_decoder(decoder_name);
-    Lines input;
+    LineReader input(session.monitor());
     size_t number = 0;
-    for (std::string lines = input.next(); !lines.empty(); lines = input.next()) {
+    for (std::optional<std::string> line = input.next(); line; line = input.next()) {
         std::vector<double> y;
         std::unique_ptr<Error> fault;  // answers to the lines before a bad one are still given
-        for (size_t begin = 0; begin < lines.size() && fault == nullptr;) {
-            const size_t end = std::min(lines.find('\n', begin), lines.size());
-            const auto line = std::string_view(lines).substr(begin, end - begin);
-            begin = end + 1;
+        // The lines at hand share a search, and a caller that waits for an answer before it sends more gets
+        // one.
+        while (true) {
             ++number;
-            if (line.find_first_not_of(" \t\r") == std::string_view::npos) {
-                continue;
-            }
             const size_t whole = y.size();
             try {
-                parse_point(line, y);
+                parse_point(*line, y);
             } catch (Error& error) {
                 y.resize(whole);
                 fault = std::make_unique<Error>(error.within(fmt::format("standard input: line {}", number)));
             }
+            if (fault != nullptr || !input.ready() || y.size() >= kMostAtOnce) {
+                break;
+            }
+            line = input.next();
         }
         std::vector<lattice::Nearest> found(y.size() / lattice::kDimension);
         decoder->nearest(y, found);

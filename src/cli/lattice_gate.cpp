@@ -1,9 +1,10 @@
 // kaiju lattice gate: gate G2, the proof that a decoder finds nearest points.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -13,6 +14,7 @@
 #include "base/file.h"
 #include "cli/command.h"
 #include "cli/lattice_commands.h"
+#include "cli/line_reader.h"
 #include "lattice/gate.h"
 
 namespace kaiju::cli {
@@ -40,19 +42,22 @@ std::vector<float> file_blocks(const std::string& path) {
     }
     std::vector<float> blocks(bytes.size() / sizeof(float));
     std::memcpy(blocks.data(), bytes.data(), bytes.size());
+    const auto bad =
+        std::find_if(blocks.begin(), blocks.end(), [](float value) { return !std::isfinite(value); });
+    if (bad != blocks.end()) {
+        throw Error(ErrorCode::bad_input,
+                    fmt::format("{}: block {}: {} is not finite", path,
+                                static_cast<size_t>(bad - blocks.begin()) / kDimension, *bad));
+    }
     return blocks;
 }
 
-std::vector<lattice::KnownPoint> known_points(const std::string& path) {
-    std::ifstream file(path);
-    if (!file) {
-        throw Error(ErrorCode::missing, fmt::format("{}: cannot be read", path));
-    }
+std::vector<lattice::KnownPoint> known_points(const std::string& path, const Monitor& monitor) {
+    LineReader file(path, monitor);
     std::vector<lattice::KnownPoint> points;
-    std::string line;
-    while (std::getline(file, line)) {
+    for (auto line = file.next(); line; line = file.next()) {
         try {
-            const json parsed = json::parse(line);
+            const json parsed = json::parse(*line);
             points.push_back(
                 {parsed.at("y").get<std::array<double, kDimension>>(), parsed.at("d2").get<double>()});
         } catch (const json::exception&) {
@@ -61,7 +66,7 @@ std::vector<lattice::KnownPoint> known_points(const std::string& path) {
                                     points.size() + 1));
         }
     }
-    if (file.bad() || points.empty()) {  // a folder opens, and reads as nothing
+    if (points.empty()) {
         throw Error(ErrorCode::bad_input, fmt::format("{}: no point could be read from it", path));
     }
     return points;
@@ -69,6 +74,10 @@ std::vector<lattice::KnownPoint> known_points(const std::string& path) {
 
 int run_gate_command(Session& session, const Options& options) {
     const auto decoder = lattice::make_decoder(options.decoder);
+    if (options.gate.blocks == 0 && !(options.model.empty() && options.block_file.empty())) {
+        throw Error(ErrorCode::usage,
+                    "--model and --block-file give blocks, and --blocks 0 tests none of them");
+    }
     std::vector<float> weights;
     if (!options.model.empty()) {
         weights = model_blocks(options.model, options.gate.blocks);
@@ -79,7 +88,7 @@ int run_gate_command(Session& session, const Options& options) {
     }
     std::vector<lattice::KnownPoint> known;
     if (!options.known_file.empty()) {
-        known = known_points(options.known_file);
+        known = known_points(options.known_file, session.monitor());
     }
     const lattice::GateReport report =
         lattice::run_gate(*decoder, options.gate, weights, known, session.monitor());
@@ -152,14 +161,20 @@ void add_lattice_gate(CLI::App& group, Session& session) {
     gate->add_option("--code-words", options->gate.code_words,
                      "Blocks for the search of the finite code book, parity kept and free")
         ->capture_default_str();
-    gate->add_option("--moment", options->gate.moment, "Points for the second moment")->capture_default_str();
+    gate->add_option("--moment", options->gate.moment,
+                     fmt::format("Points for the second moment: 0 (no such test), or {} and more",
+                                 lattice::kFewestForMoment))
+        ->capture_default_str();
     gate->add_option("--seed", options->gate.seed, "Seed of the points")->capture_default_str();
     gate->add_option("--model", options->model,
-                     "Take real blocks from the matrices of this model (.gguf or .knot)");
+                     "Take real blocks from the matrices of this model (.gguf or .knot)")
+        ->type_name("FILE");
     gate->add_option("--block-file", options->block_file,
-                     "Take real blocks from raw little-endian float32, 24 per block");
+                     "Take real blocks from raw little-endian float32, 24 per block")
+        ->type_name("FILE");
     gate->add_option("--known", options->known_file,
-                     "Points with known distances, {\"y\": [24], \"d2\": n} per line");
+                     "Points with known distances, {\"y\": [24], \"d2\": n} per line")
+        ->type_name("FILE");
     add_threads(*gate, options->gate.threads);
     add_json(*gate, session);
 }

@@ -34,20 +34,29 @@ std::optional<format::Calibration> calibration_of(const format::ModelFile& file,
     return knot == nullptr ? std::nullopt : format::calibration_of(knot->metadata());
 }
 
-/// Share of the evaluated text that the model's calibration text has too, with a warning where it is large.
+/// Share of the evaluated text that the model's calibration text has too, with a warning where it is large;
+/// null where it is not known.
 nlohmann::json overlap_of(Session& session, const std::optional<format::Calibration>& calibration,
                           const std::string& evaluated) {
     if (!calibration) {
         return nullptr;
     }
-    const auto overlap = eval::overlap_with(evaluated, calibration->line_hashes);
-    if (overlap.is_suspicious()) {
+    if (calibration->window_hashes.empty()) {
         session.monitor().warn(fmt::format(
-            "the evaluation text overlaps the calibration text {}: {:.0f} % of its lines are in both, so "
-            "the figures flatter the model",
-            calibration->source, 100 * overlap.share()));
+            "whether the evaluation text overlaps the calibration text {} is not known: the file describes "
+            "that text as an earlier version did, or it was too short",
+            calibration->source));
+        return nullptr;
     }
-    return overlap.share();
+    const auto overlap = eval::overlap_with(evaluated, calibration->window_hashes);
+    const std::optional<double> share = overlap.share();
+    if (overlap.is_suspicious()) {
+        session.monitor().warn(
+            fmt::format("the evaluation text overlaps the calibration text {}: {:.0f} % of it is in both, so "
+                        "the figures flatter the model",
+                        calibration->source, 100 * share.value()));
+    }
+    return share ? nlohmann::json(*share) : nlohmann::json();
 }
 
 int run(Session& session, const Options& options) {
@@ -76,6 +85,8 @@ int run(Session& session, const Options& options) {
     eval::PerplexityOptions measure = options.perplexity;
     measure.threads = options.engine.threads;
     measure.text_name = options.text;
+    measure.model_names = options.models;
+    measure.reference_name = options.reference;
     const auto results =
         eval::measure_perplexities(models, reference.get(), text, measure, session.monitor());
     for (size_t m = 0; m < results.size(); ++m) {
@@ -126,7 +137,7 @@ void add_ppl(CLI::App& app, Session& session) {
     command->add_option("--ctx", options->perplexity.ctx, "Tokens of a chunk")->capture_default_str();
     command->add_option("--chunks", options->perplexity.chunks, "Measure the first N chunks only")
         ->type_name("N")
-        ->check(CLI::PositiveNumber);
+        ->check(positive());
     add_engine_options(*command, options->engine);
     add_json(*command, session);
 }

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -123,6 +124,18 @@ int report_current_exception(ProgramSession& session) {
     }
 }
 
+std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
+    const std::vector<std::string> unknown = app.remaining(true);
+    // A word that is no command is an argument nobody takes, and CLI11 first misses the command.
+    if (app.get_subcommands().empty() && !unknown.empty()) {
+        return fmt::format("no command named '{}' (see kaiju --help)", unknown.front());
+    }
+    if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {  // its own text has them backwards
+        return fmt::format("not expected: {} (see --help)", fmt::join(unknown, " "));
+    }
+    return fmt::format("{} (see --help)", error.what());
+}
+
 int parse_and_run(ProgramSession& session, CLI::App& app, int argc, char** argv) {
     try {
         app.parse(argc, argv);
@@ -138,14 +151,24 @@ int parse_and_run(ProgramSession& session, CLI::App& app, int argc, char** argv)
                         [](const char* one) { return std::string_view(one) == "--json"; })) {
             session.choose_json();
         }
-        // A word that is no command is an argument nobody takes, and CLI11 first misses the command.
-        const std::vector<std::string> unknown = app.remaining();
-        const bool no_such = app.get_subcommands().empty() && !unknown.empty();
-        return report(session, ErrorCode::usage,
-                      no_such ? fmt::format("no command named '{}' (see kaiju --help)", unknown.front())
-                              : fmt::format("{} (see --help)", error.what()));
+        return report(session, ErrorCode::usage, complaint(app, error));
     }
     return session.run_chosen();
+}
+
+/// An empty name is a shell variable that was not set, and no file.
+void refuse_empty_names(CLI::App& app) {
+    for (CLI::Option* option : app.get_options()) {
+        const std::string type = option->get_type_name();
+        if (type.starts_with("FILE") || type.starts_with("FOLDER") || type.starts_with("ADDRESS")) {
+            option->check([](const std::string& given) {
+                return given.empty() ? std::string("an empty name") : std::string();
+            });
+        }
+    }
+    for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+        refuse_empty_names(*command);
+    }
 }
 
 }  // namespace
@@ -172,19 +195,20 @@ void add_commands(CLI::App& app, Session& session) {
     add_zoo(app, session);
     add_bench(app, session);
     add_completions(app, session);
+    refuse_empty_names(app);
 }
 
 namespace {
 
 /// A program may be started with its standard streams closed. Then the first file that it opens would take
-/// their place, and messages would land in it: a closed stream becomes one that takes nothing (for standard
-/// output: one that fails, so that a lost answer is still an error).
+/// their place, and messages would land in it: a closed standard error becomes one that takes everything, and
+/// the other two become streams that fail, so that a lost answer or a lost question is still an error.
 void hold_standard_streams() {
     for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
         if (::fcntl(stream, F_GETFD) != -1) {
             continue;
         }
-        const int held = ::open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+        const int held = ::open("/dev/null", stream == STDOUT_FILENO ? O_RDONLY : O_WRONLY);
         if (held >= 0 && held != stream) {
             ::dup2(held, stream);
             ::close(held);

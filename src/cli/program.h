@@ -1,8 +1,6 @@
 // The program: parses, runs the command, turns errors into messages and exit codes.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "cli/command.h"
 
 namespace kaiju::cli {

@@ -120,9 +120,15 @@ std::string Progress::painted(std::string_view text, std::string_view colour) co
     return colour_ ? fmt::format("{}{}{}", colour, text, kReset) : std::string(text);
 }
 
+/// What cannot be said is lost: a full disk or a reader that went away must not stop the work, and there is
+/// nobody left to tell. (fmt::print would throw.)
+void Progress::put(std::string_view text) {
+    std::fwrite(text.data(), 1, text.size(), out_);
+}
+
 void Progress::erase() {
     if (drawn_) {
-        std::fputs(kEraseLine.data(), out_);
+        put(kEraseLine);
         drawn_ = false;
     }
 }
@@ -130,9 +136,9 @@ void Progress::erase() {
 void Progress::line(std::string_view text) {
     erase();
     if (verbosity_ == Verbosity::verbose) {
-        fmt::print(out_, "[{:8.2f}] {}\n", seconds_between(start_, Clock::now()), text);
+        put(fmt::format("[{:8.2f}] {}\n", seconds_between(start_, Clock::now()), text));
     } else {
-        fmt::print(out_, "{}\n", text);
+        put(fmt::format("{}\n", text));
     }
     std::fflush(out_);
 }
@@ -152,7 +158,7 @@ void Progress::warn(std::string_view message) {
 void Progress::error(std::string_view text) {
     const std::scoped_lock lock(mutex_);
     erase();
-    fmt::print(out_, "{} {}\n", painted("kaiju:", kRed), text);
+    put(fmt::format("{} {}\n", painted("kaiju:", kRed), text));
     std::fflush(out_);
 }
 
@@ -202,7 +208,7 @@ void Progress::draw(Clock::time_point now) {
     }
     std::string text = fmt::format("{} {} {}", phase_, format_bar(share, kBarWidth), numbers);
     text.resize(std::min(text.size(), terminal_columns(out_) - 1));
-    fmt::print(out_, "{}{}", kEraseLine, text);
+    put(fmt::format("{}{}", kEraseLine, text));
     std::fflush(out_);
     drawn_ = true;
 }

@@ -45,6 +45,7 @@ class Progress final : public Monitor {
   private:
     using Clock = std::chrono::steady_clock;
 
+    void put(std::string_view text);
     void line(std::string_view text);
     void draw(Clock::time_point now);
     void erase();

@@ -162,7 +162,7 @@ void add_score(CLI::App& app, Session& session) {
         "file; any: all)");
     command->add_option("--share", options->share, "Part of the excess that the judged tensors carry")
         ->capture_default_str()
-        ->check(CLI::Range(0.0, 1.0));
+        ->check(between(0.0, 1.0));
     add_threads(*command, options->score.threads);
     add_json(*command, session);
 }

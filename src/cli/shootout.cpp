@@ -207,7 +207,7 @@ void add_shootout(CLI::App& app, Session& session) {
          "gap, rate-distortion: take rows of this model (default: a Gaussian source)");
     command->add_option("--blocks", options->blocks, "gap, rate-distortion: blocks of 24 values")
         ->capture_default_str()
-        ->check(CLI::Range(1, 10'000'000));
+        ->check(between(1, 10'000'000));
     command->add_option("--step", options->step, "gap: step, for values of unit variance")
         ->capture_default_str();
     command->add_option("--bits", options->bits, "rate-distortion: bits a value")

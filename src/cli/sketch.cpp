@@ -115,7 +115,7 @@ struct MakeOptions {
 };
 
 int make(Session& session, const MakeOptions& options) {
-    require_absent(options.out);
+    require_outputs({options.out});
     const format::CovarianceFile file(options.covariance);
     eval::write_sketches(file, options.k, options.out, options.threads, session.monitor());
     const std::string sha256 = sha256_file(options.out);
@@ -140,7 +140,7 @@ void add_make(CLI::App& group, Session& session) {
     command->add_option("--out", options->out, "The .sket to write")->required()->type_name("FILE");
     command->add_option("--k", options->k, "Eigenpairs of a tap")
         ->capture_default_str()
-        ->check(CLI::Range(0, 65536));
+        ->check(between(0, 65536));
     add_threads(*command, options->threads);
     add_json(*command, session);
 }

@@ -76,7 +76,7 @@ void add_smoke(CLI::App& app, Session& session) {
         ->required()
         ->type_name("ID,ID,...");
     command->add_option("--top", options->top, "How many tokens to show")
-        ->check(CLI::Range(1, 1 << 20))
+        ->check(between(1, 1 << 20))
         ->capture_default_str();
     add_engine_options(*command, options->engine);
     add_json(*command, session);

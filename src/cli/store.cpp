@@ -156,7 +156,7 @@ void add_store(CLI::App& app, Session& session) {
     test->add_option("address", probed->address, "The store")->required()->type_name("ADDRESS");
     test->add_option("--racers", probed->racers, "Writers that race for one key")
         ->capture_default_str()
-        ->check(CLI::Range(2, 64));
+        ->check(between(2, 64));
 }
 
 }  // namespace kaiju::cli

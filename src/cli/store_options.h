@@ -1,9 +1,9 @@
 // Options that every command which reaches a store shares.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
+#include "cli/numbers.h"
 #include "zoo/store.h"
 
 namespace kaiju::cli {
@@ -37,10 +37,10 @@ inline void add_store_options(CLI::App& command, StoreArguments& arguments) {
         ->check(CLI::IsMember({"path", "virtual"}));
     command.add_option("--patience", arguments.patience, "Seconds that a failing request is tried again")
         ->capture_default_str()
-        ->check(CLI::Range(0.0, 86400.0));
+        ->check(between(0.0, 86400.0));
     command.add_option("--transfers", arguments.parallel, "Parts of a file under way at once")
         ->capture_default_str()
-        ->check(CLI::Range(1, 64));
+        ->check(between(1, 64));
 }
 
 }  // namespace kaiju::cli

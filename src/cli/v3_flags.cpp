@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace kaiju::cli {
@@ -28,7 +30,20 @@ codec::V3Options V3Flags::options(bool full_covariance) const {
     return made;
 }
 
-void add_v3_flags(CLI::App& command, V3Flags& flags) {
+void V3Flags::require_reader(std::string_view encoder) const {
+    if (encoder == "v3") {
+        return;
+    }
+    for (const CLI::Option* option : options_of_v3) {
+        if (option->count() > 0) {
+            throw Error(ErrorCode::usage, fmt::format("{} is read by --encoder v3 alone, not by {}",
+                                                      option->get_name(), encoder));
+        }
+    }
+}
+
+void add_v3_flags(CLI::App& command, V3Flags& flags, std::vector<const CLI::Option*> more) {
+    const std::vector<CLI::Option*> before = command.get_options();
     command
         .add_option(
             "--fold", flags.fold,
@@ -74,6 +89,12 @@ void add_v3_flags(CLI::App& command, V3Flags& flags) {
             "blocks")
         ->capture_default_str();
     command.add_flag("--keep-scale", flags.keep_scale, "v3: leave row scales as the rows' RMS suggests");
+    flags.options_of_v3 = std::move(more);
+    for (const CLI::Option* option : command.get_options()) {
+        if (std::find(before.begin(), before.end(), option) == before.end()) {
+            flags.options_of_v3.push_back(option);
+        }
+    }
 }
 
 }  // namespace kaiju::cli

@@ -1,10 +1,12 @@
 // The options of the v3 encoder, as commands take them.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "cli/numbers.h"
 #include "codec/encoder_v3.h"
 
 namespace kaiju::cli {
@@ -21,8 +23,13 @@ struct V3Flags {
 
     /// What was not asked for is as v3_defaults has it. Throws usage for names that are not known.
     [[nodiscard]] codec::V3Options options(bool full_covariance) const;
+
+    /// Throws usage where an option that only v3 reads was given to another encoder.
+    void require_reader(std::string_view encoder) const;
+    std::vector<const CLI::Option*> options_of_v3;  ///< those of the command
 };
 
-void add_v3_flags(CLI::App& command, V3Flags& flags);
+/// Adds them; `more` are options of the command that only v3 reads too.
+void add_v3_flags(CLI::App& command, V3Flags& flags, std::vector<const CLI::Option*> more);
 
 }  // namespace kaiju::cli

@@ -171,20 +171,20 @@ void add_executor_options(CLI::App& command, ZooArguments& arguments) {
                     "A file on the nodes that sets credentials; read there, never passed along")
         ->type_name("FILE");
     command.add_option("--cost-per-hour", options.cost_per_hour, "Price of a machine, for estimates")
-        ->check(CLI::NonNegativeNumber);
+        ->check(not_negative());
     command.add_option("--lease-beat", options.terms.beat, "Seconds between heartbeats of a job")
         ->capture_default_str()
-        ->check(CLI::Range(0.05, 3600.0));
+        ->check(between(0.05, 3600.0));
     command
         .add_option("--lease-term", options.terms.term,
                     "Seconds of silence after which a job is taken for dead")
         ->capture_default_str()
-        ->check(CLI::Range(0.1, 86400.0));
+        ->check(between(0.1, 86400.0));
     command.add_flag("--share-machine", options.share_machine,
                      "kaiju processes started by hand on this host are not in the way");
     command.add_option("--parallel", options.parallel, "Encodes at once; feeders always run alone")
         ->capture_default_str()
-        ->check(CLI::Range(1, 1024));
+        ->check(between(1, 1024));
     add_threads(command, options.threads);
 }
 

@@ -187,13 +187,13 @@ void add_zoo_watch(CLI::App& group, Session& session) {
                 "kaiju zoo watch --interval 60", watch, watched, {});
     added->add_option("--interval", watched->interval, "Seconds between ticks")
         ->capture_default_str()
-        ->check(CLI::Range(0.05, 86400.0));
+        ->check(between(0.05, 86400.0));
     added->add_flag("--once", watched->once, "One tick, for cron");
     added
         ->add_option("--restarts", watched->options.restarts,
                      "How often a job whose process died is started again")
         ->capture_default_str()
-        ->check(CLI::Range(0, 1000));
+        ->check(between(0, 1000));
     add_executor_options(*added, *watched);
     command("cancel", "Stop a model's running job at its next safe place", "kaiju zoo cancel smollm2-135m",
             cancel, fresh(), true);

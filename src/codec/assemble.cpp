@@ -219,10 +219,7 @@ json joined_telemetry(const std::vector<json>& parts, const format::KnotWriter& 
 
 AssembleReport assemble(std::span<const fs::path> paths, const fs::path& out, const fs::path& telemetry,
                         Monitor& monitor) {
-    require_absent(out);
-    if (!telemetry.empty()) {
-        require_absent(telemetry);
-    }
+    require_outputs({out, telemetry});
     const Parts parts(paths);
     format::KnotWriter writer(out, parts.infos());
     uint64_t bytes = 0;
@@ -235,11 +232,7 @@ AssembleReport assemble(std::span<const fs::path> paths, const fs::path& out, co
         parts.copy(writer.tensors()[i], i, writer);
         monitor.advance(writer.tensors()[i].nbytes);
     }
-    json metadata = parts.description().at("metadata");
-    if (!telemetry.empty()) {
-        metadata["telemetry"] = telemetry.filename().string();
-    }
-    writer.finish(metadata);
+    writer.finish(parts.description().at("metadata"));
     monitor.end();
     if (!telemetry.empty()) {
         write_new_file(telemetry, joined_telemetry(parts.telemetries(), writer).dump(1) + "\n");

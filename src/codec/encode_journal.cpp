@@ -88,11 +88,9 @@ EncodeJournal::EncodeJournal(const fs::path& out, const json& settings) : path_(
     if (fs::exists(path_)) {
         within(path_.string(), [&] { read(settings); });
     }
-    if (pending_.empty() && finished_.empty()) {  // new, or nothing in it that can be used
-        std::error_code ignored;
-        fs::remove(path_, ignored);
-        pending_ = settings.dump() + "\n";
-        flush();
+    if (finished_.empty()) {  // new, or nothing in it that can be used
+        remove();
+        append(settings);
     }
 }
 
@@ -123,20 +121,17 @@ void EncodeJournal::add(size_t index, const Finished& entry) {
     json line = to_json(entry.report);
     line["index"] = index;
     line["xxh3"] = entry.xxh3;
-    pending_ += line.dump() + "\n";
+    append(line);
     finished_[index] = entry;
 }
 
-void EncodeJournal::flush() {
-    if (pending_.empty()) {
-        return;
-    }
+void EncodeJournal::append(const json& line) const {
+    const std::string text = line.dump() + "\n";
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path_.c_str(), "ab"), &std::fclose);
-    if (!file || std::fwrite(pending_.data(), 1, pending_.size(), file.get()) != pending_.size() ||
+    if (!file || std::fwrite(text.data(), 1, text.size(), file.get()) != text.size() ||
         std::fflush(file.get()) != 0) {
         throw Error(ErrorCode::io, fmt::format("{}: cannot write the journal", path_.string()));
     }
-    pending_.clear();
 }
 
 void EncodeJournal::remove() {

@@ -11,8 +11,10 @@
 namespace kaiju::codec {
 
 /// One JSON object a line: first the settings, then an entry a line, in the order they were finished. A line
-/// is written after the payload it speaks of has reached the disk, so that a journal never promises too much;
-/// a last line that was cut short is ignored.
+/// follows as soon as its payload is written, so that a kill loses only the tensor under way. Neither is
+/// flushed to the disk before: a power failure may leave a line without its payload, which its checksum tells
+/// the run that resumes, and flushing would make every tensor wait for the disk. A last line that was cut
+/// short is ignored.
 class EncodeJournal {
   public:
     struct Finished {
@@ -27,20 +29,18 @@ class EncodeJournal {
     [[nodiscard]] const std::map<size_t, Finished>& finished() const { return finished_; }
     /// The entry has to be made again.
     void forget(size_t index) { finished_.erase(index); }
-    /// Notes an entry; it reaches the file with the next flush.
+    /// Appends the line of an entry whose payload was written.
     void add(size_t index, const Finished& entry);
-    /// Appends the noted lines. Call it after the payloads were flushed.
-    void flush();
     void remove();
 
     [[nodiscard]] static std::filesystem::path path_of(const std::filesystem::path& out);
 
   private:
     void read(const nlohmann::json& settings);
+    void append(const nlohmann::json& line) const;
 
     std::filesystem::path path_;
     std::map<size_t, Finished> finished_;
-    std::string pending_;
 };
 
 }  // namespace kaiju::codec

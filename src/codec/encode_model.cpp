@@ -17,6 +17,7 @@
 #include "codec/tensor_decoder.h"
 #include "codec/tensor_encoder.h"
 #include "format/calibration.h"
+#include "format/knot.h"
 #include "format/knot_writer.h"
 #include "lattice/codebook_search.h"
 
@@ -25,9 +26,6 @@ namespace kaiju::codec {
 using nlohmann::json;
 
 namespace {
-
-/// Finished payloads are flushed to disk, and then journalled, once this much has been written.
-constexpr uint64_t kFlushBytes = uint64_t{32} << 20;
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -48,24 +46,44 @@ json v3_json(const V3Options& v3) {
             {"damp", v3.damp},
             {"sweeps", v3.sweeps},
             {"descent", v3.descent},
+            {"side_band", v3.side_band == stats::SideBand::last ? "last" : "first"},
             {"refit_scale", v3.refit_scale},
             {"activation_order", v3.activation_order}};
 }
 
-/// The metadata of the knot: a function of inputs and settings alone, so that equal encodes give equal files.
-json metadata_of(const EncodePlan& plan, Monitor& monitor) {
+/// What identifies an input: by its hash, or by zeros in its place where only the length counts.
+struct Hashed {
+    Monitor& monitor;
+    template <typename Source>
+    json operator()(const Source& source) const {
+        return source_json(source, monitor);
+    }
+};
+struct Unhashed {
+    template <typename Source>
+    json operator()(const Source& source) const {
+        return unhashed_source_json(source);
+    }
+};
+
+/// The metadata of the knot: a function of inputs and of the settings that decide its content, so that equal
+/// encodes give equal files. Not of the decoder, which finds the same codes whatever its name, nor of what
+/// else is written.
+template <typename Identify>
+json metadata_of(const EncodePlan& plan, const Identify& identify) {
     const auto& options = plan.options;
-    json source = {{"model", source_json(*plan.model, monitor)}};
-    source["base"] = plan.base ? source_json(*plan.base, monitor) : source["model"];
-    const MappedFile imatrix(options.imatrix);
-    source["imatrix"] = source_json({&imatrix, 1}, monitor);
+    const auto identify_file = [&](const std::filesystem::path& path) {
+        const MappedFile file(path);
+        return identify(std::span<const MappedFile>(&file, 1));
+    };
+    json source = {{"model", identify(*plan.model)}};
+    source["base"] = plan.base ? identify(*plan.base) : source["model"];
+    source["imatrix"] = identify_file(options.imatrix);
     json kaiju = {{"encoder", encoder_name(options)},
-                  {"decoder", options.decoder},
                   {"step_search", plan.is_v3() ? options.v3.step_search : 1},
                   {"hi_frac", options.hi_frac}};
     if (plan.is_v3()) {
-        const MappedFile covariance(plan.sketch ? options.sketch : options.covariance);
-        const json id = source_json({&covariance, 1}, monitor);
+        const json id = identify_file(plan.sketch ? options.sketch : options.covariance);
         kaiju[plan.sketch ? "sketch_id" : "covariance_id"] = id.at("sha256");
         kaiju.update(v3_json(options.v3));
         if (options.wire != "KAIJU1") {
@@ -78,12 +96,12 @@ json metadata_of(const EncodePlan& plan, Monitor& monitor) {
                      {"source", source},
                      {"kaiju", kaiju},
                      {"created_by", options.created_by}};
-    if (!options.telemetry.empty()) {
-        metadata["telemetry"] = options.telemetry.filename().string();
+    auto calibration = format::calibration_of(plan.imatrix);
+    if (const auto more = plan.covariance ? plan.covariance->calibration() : std::nullopt) {
+        calibration = calibration ? format::merged(*calibration, *more) : more;
     }
-    if (const auto calibration = format::calibration_of(plan.imatrix)) {
-        metadata["calibration"] = {{"source", calibration->source},
-                                   {"line_hashes", calibration->line_hashes}};
+    if (calibration) {
+        metadata["calibration"] = format::to_json(*calibration);
     }
     return metadata;
 }
@@ -109,19 +127,63 @@ json settings_of(const EncodePlan& plan, const json& metadata) {
     for (const auto& [key, value] : metadata.at("kaiju").items()) {
         settings[key] = value;
     }
-    settings["telemetry"] = metadata.value("telemetry", "");
     const std::string entries = entry_list(plan).dump();
     settings["tensors"] = sha256(std::as_bytes(std::span(entries)));
     return settings;
 }
 
-/// The job itself: entry after entry into the part file, each noted in the journal once it is on disk.
+/// What comes after the knot: the telemetry. The journal, which knows all of it, goes last, so that a
+/// telemetry that could not be written can be had again.
+void conclude(const EncodePlan& plan, uint64_t file_bytes, EncodeJournal& journal, EncodeReport& report) {
+    report.linear_bits = plan.linear_bits();
+    report.file_bytes = file_bytes;
+    report.file_bits = 8.0 * static_cast<double>(file_bytes) / static_cast<double>(plan.all_weights());
+    if (const auto& path = plan.options.telemetry; !path.empty()) {
+        try {
+            write_new_file(path, telemetry_json(plan, report).dump(1) + "\n");
+        } catch (Error& error) {
+            error.within(
+                fmt::format("{} is complete, its telemetry is not: write it by the same command with "
+                            "--resume, here or elsewhere",
+                            plan.options.out.string()));
+            throw;
+        }
+    }
+    journal.remove();
+}
+
+/// The knot is there, and so is its journal: an earlier run got no further.
+EncodeReport conclude_finished(const EncodePlan& plan, Monitor& monitor) {
+    const auto& out = plan.options.out;
+    EncodeJournal journal(out, settings_of(plan, metadata_of(plan, Hashed{monitor})));
+    const format::KnotFile knot(out);
+    const auto entries = knot.entries();
+    EncodeReport report;
+    report.resumed = plan.entries.size();
+    for (size_t i = 0; i < plan.entries.size(); ++i) {
+        const auto done = journal.finished().find(i);
+        if (done == journal.finished().end() || entries.size() != plan.entries.size() ||
+            entries[i].info.name != plan.entries[i].info.name || entries[i].xxh3 != done->second.xxh3) {
+            throw Error(ErrorCode::output_exists,
+                        fmt::format("{}: already exists, and is not what {} tells of: move one of them away",
+                                    out.string(), EncodeJournal::path_of(out).string()));
+        }
+        if (plan.entries[i].action == PlanEntry::Action::encode) {
+            report.tensors.push_back(done->second.report);
+        }
+    }
+    monitor.info(fmt::format("{} is complete: only its telemetry was to be written", out.string()));
+    conclude(plan, std::filesystem::file_size(out), journal, report);
+    return report;
+}
+
+/// The job itself: entry after entry into the part file, each noted in the journal once it is written.
 class Job {
   public:
     Job(const EncodePlan& plan, Monitor& monitor)
         : plan_(plan),
           monitor_(monitor),
-          metadata_(metadata_of(plan, monitor)),
+          metadata_(metadata_of(plan, Hashed{monitor})),
           search_(make_search(plan.options)),
           writer_(plan.options.out, plan.infos(), OutputFile::OnAbandon::keep),
           journal_(plan.options.out, settings_of(plan, metadata_)) {}
@@ -139,16 +201,12 @@ class Job {
             monitor_.check_cancelled();
             report(i, within("tensor " + plan_.entries[i].info.name, [&] { return write_entry(i); }));
         }
-        flush();
         report_.linear_bits = plan_.linear_bits();
         report_.seconds = seconds_since(start);
         writer_.finish(plan_.options.shards > 1 ? part_metadata(plan_, metadata_, report_) : metadata_);
-        journal_.remove();
         monitor_.end();
-        report_.file_bytes = writer_.file_length();
-        report_.file_bits =
-            8.0 * static_cast<double>(report_.file_bytes) / static_cast<double>(plan_.all_weights());
         report_.seconds = seconds_since(start);
+        conclude(plan_, writer_.file_length(), journal_, report_);
         return std::move(report_);
     }
 
@@ -209,10 +267,6 @@ class Job {
         writer_.write_payload(index, payload);
         tensor.seconds = seconds_since(start);
         journal_.add(index, {.xxh3 = xxh3(payload), .report = tensor});
-        unflushed_ += payload.size();
-        if (unflushed_ >= kFlushBytes) {
-            flush();
-        }
         if (entry.action == PlanEntry::Action::copy) {
             plan_.base_file().release(entry.source);
         } else if (entry.action != PlanEntry::Action::key_values) {
@@ -260,12 +314,6 @@ class Job {
         return payload;
     }
 
-    void flush() {
-        writer_.sync();
-        journal_.flush();
-        unflushed_ = 0;
-    }
-
     void report(size_t index, const TensorReport& tensor) {
         if (plan_.entries[index].action == PlanEntry::Action::encode) {
             report_.tensors.push_back(tensor);
@@ -279,17 +327,20 @@ class Job {
     format::KnotWriter writer_;
     EncodeJournal journal_;
     EncodeReport report_;
-    uint64_t unflushed_ = 0;
 };
 
-void require_no_part(const EncodeOptions& options) {
+void check_part(const EncodeOptions& options) {
     auto part = options.out;
     part += ".part";
-    if (!options.resume && std::filesystem::exists(part)) {
+    const auto journal = EncodeJournal::path_of(options.out);
+    if (!std::filesystem::exists(part)) {  // a journal alone is of a knot that is no longer here
+        std::error_code ignored;
+        std::filesystem::remove(journal, ignored);
+    } else if (!options.resume) {
         throw Error(
             ErrorCode::output_exists,
             fmt::format("{}: an unfinished encode is there: continue it with --resume, or delete it and {}",
-                        part.string(), EncodeJournal::path_of(options.out).string()));
+                        part.string(), journal.string()));
     }
 }
 
@@ -305,8 +356,17 @@ const PlanEntry& largest_encode(const EncodePlan& plan) {
 
 }  // namespace
 
+uint64_t planned_file_bytes(const EncodePlan& plan) {
+    const json metadata = metadata_of(plan, Unhashed{});
+    return format::KnotWriter::planned_length(
+        plan.infos(), plan.options.shards > 1 ? part_metadata(plan, metadata, {}) : metadata);
+}
+
 EncodeReport encode_model(const EncodePlan& plan, Monitor& monitor) {
-    require_no_part(plan.options);
+    if (plan.finished) {
+        return conclude_finished(plan, monitor);
+    }
+    check_part(plan.options);
     Job job(plan, monitor);
     try {
         return job.run();

@@ -35,10 +35,15 @@ struct EncodeReport {
 /// finished entry; a run that is killed anywhere leaves both, and options.resume continues: what the journal
 /// says is finished is checked against its checksum, the rest is made. The result has the same bytes as an
 /// uninterrupted run, for any number of threads. Memory: one tensor's payload and its mapped weights, plus a
-/// few rows per thread. Throws output_exists where an unfinished part is there and resume was not asked for,
-/// usage where a setting that shapes the result differs from the part's, interrupted when the monitor says
-/// so, io.
+/// few rows per thread. Then it writes options.telemetry; where that fails, knot and journal stay, the
+/// message says so, and options.resume (plan.finished) makes up for it. Throws output_exists where an
+/// unfinished part is there and resume was not asked for, usage where a setting that shapes the result
+/// differs from the part's, interrupted when the monitor says so, io.
 EncodeReport encode_model(const EncodePlan& plan, Monitor& monitor);
+
+/// Length of the file that encode_model writes, to the byte; of a shard, which carries its telemetry too,
+/// less that.
+[[nodiscard]] uint64_t planned_file_bytes(const EncodePlan& plan);
 
 /// Seconds that the plan will take on options.threads threads, from encoding a few rows here and now.
 [[nodiscard]] double estimate_seconds(const EncodePlan& plan);

@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <functional>
 #include <regex>
 #include <set>
 
+#include "base/file.h"
+#include "codec/encode_journal.h"
+#include "codec/encode_model.h"
 #include "codec/kaiju4.h"
+#include "codec/row_encoder.h"
 #include "codec/scope.h"
 #include "codec/stock.h"
 #include "codec/tensor_decoder.h"
@@ -56,7 +60,9 @@ std::regex compile(const std::string& pattern) {
 /// Which type each tensor is to get, from the command line's patterns.
 class Selection {
   public:
-    explicit Selection(const EncodeOptions& options) : wire_(wire_type(options)) {
+    /// may_be_encoded: what --include and --exclude choose from.
+    Selection(const EncodeOptions& options, std::function<bool(const TensorInfo&)> may_be_encoded)
+        : wire_(wire_type(options)), may_be_encoded_(std::move(may_be_encoded)) {
         for (const auto& pattern : options.include) {
             include_.push_back(compile(pattern));
         }
@@ -80,30 +86,36 @@ class Selection {
             return rule->second;
         }
         const bool wanted = include_.empty() ? is_linear_weight(tensor.name)
-                                             : std::any_of(include_.begin(), include_.end(), matches);
+                                             : may_be_encoded_(tensor) &&
+                                                   std::any_of(include_.begin(), include_.end(), matches);
         const bool encode = wanted && !std::any_of(exclude_.begin(), exclude_.end(), matches);
         return encode ? wire_ : std::string(kCopy);
     }
 
-    /// A pattern that matches no tensor is a slip of the hand: Error(usage) naming it.
-    static void require_matches(const EncodeOptions& options, std::span<const TensorInfo> tensors) {
-        const auto require = [&](std::string_view option, const std::string& pattern) {
+    /// A pattern that matches nothing it could decide about is a slip of the hand: Error(usage) naming it.
+    void require_matches(const EncodeOptions& options, std::span<const TensorInfo> tensors) const {
+        const auto require = [&](std::string_view option, const std::string& pattern, bool of_matrices) {
             const std::regex regex = compile(pattern);
-            if (std::none_of(tensors.begin(), tensors.end(),
-                             [&](const TensorInfo& t) { return std::regex_search(t.name, regex); })) {
-                throw Error(ErrorCode::usage,
-                            fmt::format("{} {}: no tensor of the base matches; kaiju knot info lists them",
-                                        option, pattern));
+            if (std::none_of(tensors.begin(), tensors.end(), [&](const TensorInfo& t) {
+                    return std::regex_search(t.name, regex) && (!of_matrices || may_be_encoded_(t));
+                })) {
+                throw Error(
+                    ErrorCode::usage,
+                    fmt::format("{} {}: no {} of the base matches; kaiju knot info lists {}", option, pattern,
+                                of_matrices ? "matrix that may be encoded (one with importances, and "
+                                              "for v3 with a covariance)"
+                                            : "tensor",
+                                of_matrices ? "its tensors" : "them"));
             }
         };
         for (const auto& pattern : options.include) {
-            require("--include", pattern);
+            require("--include", pattern, true);
         }
         for (const auto& pattern : options.exclude) {
-            require("--exclude", pattern);
+            require("--exclude", pattern, true);
         }
         for (const auto& rule : options.types) {
-            require("--tensor-type", rule.pattern);
+            require("--tensor-type", rule.pattern, false);
         }
     }
 
@@ -118,10 +130,19 @@ class Selection {
     }
 
     std::string wire_;
+    std::function<bool(const TensorInfo&)> may_be_encoded_;
     std::vector<std::regex> include_;
     std::vector<std::regex> exclude_;
     std::vector<std::pair<std::regex, std::string>> rules_;
 };
+
+/// What --include and --exclude choose from: the usual roles, whose importances must be there, and every
+/// other matrix that has what the encoder needs. Not vectors, nor tables that tokens are looked up in.
+bool may_be_encoded(const EncodePlan& plan, const TensorInfo& tensor) {
+    return is_linear_weight(tensor.name) ||
+           (tensor.shape.size() == 2 && plan.imatrix.find(tensor.name) != nullptr &&
+            (!plan.is_v3() || format::tap_of(tensor.name)));
+}
 
 [[noreturn]] void refuse(ErrorCode code, std::string_view tensor, std::string_view why) {
     throw Error(code, fmt::format("tensor {}: {}", tensor, why));
@@ -140,14 +161,15 @@ size_t find_in_model(const EncodePlan& plan, const TensorInfo& wanted) {
     }
     const TensorInfo& found = plan.model->tensors()[*index];
     if (found.shape != wanted.shape) {
-        refuse(ErrorCode::bad_input, wanted.name,
-               fmt::format("{} in the model, {} in the base: they are not the same model", shape_text(found),
-                           shape_text(wanted)));
+        refuse(
+            ErrorCode::bad_input, wanted.name,
+            fmt::format("{} in {}, {} in the base {}: they are not the same model", shape_text(found),
+                        plan.model->path().string(), shape_text(wanted), plan.base_file().path().string()));
     }
     if (is_kaiju_type(found.type)) {
         refuse(ErrorCode::bad_input, wanted.name,
-               fmt::format("the model has it as {} already: encode from an f16, bf16, f32 or stock file",
-                           found.type));
+               fmt::format("{} has it as {} already: encode from an f16, bf16, f32 or stock file",
+                           plan.model->path().string(), found.type));
     }
     return *index;
 }
@@ -162,24 +184,8 @@ std::vector<float> checked_importance(const EncodePlan& plan, const TensorInfo& 
                            "out with --exclude",
                            file));
     }
-    if (entry->sum_of_squares.size() != tensor.cols()) {
-        refuse(
-            ErrorCode::bad_input, tensor.name,
-            fmt::format("{} has {} entries, the tensor has {} columns: the matrix belongs to another model",
-                        file, entry->sum_of_squares.size(), tensor.cols()));
-    }
     auto mean = entry->mean_squares();
-    if (!std::all_of(mean.begin(), mean.end(), [](float h) { return std::isfinite(h) && h >= 0; })) {
-        refuse(ErrorCode::bad_input, tensor.name,
-               fmt::format("{} has importance that is negative, NaN or infinite: make it again", file));
-    }
-    if (std::all_of(mean.begin(), mean.end(), [](float h) { return h == 0; })) {
-        refuse(ErrorCode::bad_input, tensor.name,
-               fmt::format(
-                   "all of its importance in {} is zero: no calibration token reached it; use more text, or "
-                   "leave the tensor out with --exclude",
-                   file));
-    }
+    within("tensor " + tensor.name, [&] { within(file, [&] { check_importance(mean, tensor.cols()); }); });
     return mean;
 }
 
@@ -293,13 +299,12 @@ void check_base_is_complete(const EncodePlan& plan) {
 }
 
 // Found before the work, not after it.
-void check_telemetry(const EncodeOptions& options) {
-    require_absent(options.telemetry);
-    if (options.telemetry == options.out) {
-        throw Error(ErrorCode::usage,
-                    fmt::format("{}: --telemetry and --out name the same file", options.out.string()));
-    }
-    const OutputFile probe(options.telemetry);  // its folder is there and can be written to
+void check_outputs(const EncodePlan& plan) {
+    const EncodeOptions& options = plan.options;
+    auto part = options.out;
+    part += ".part";
+    require_distinct({options.out, options.telemetry, part, EncodeJournal::path_of(options.out)});
+    require_outputs({plan.finished ? std::filesystem::path() : options.out, options.telemetry});
 }
 
 void check_disk(const EncodePlan& plan) {
@@ -314,9 +319,10 @@ void check_disk(const EncodePlan& plan) {
     part += ".part";
     const auto there = std::filesystem::file_size(part, error);
     const uint64_t reserved = error ? 0 : there;
-    if (plan.payload_bytes() > space.available + reserved) {
+    const uint64_t needed = planned_file_bytes(plan);
+    if (!plan.finished && needed > space.available + reserved) {
         throw Error(ErrorCode::io, fmt::format("{}: the output needs {} bytes, {} are free", folder.string(),
-                                               plan.payload_bytes(), space.available));
+                                               needed, space.available));
     }
 }
 
@@ -358,12 +364,9 @@ void keep_shard(EncodePlan& plan) {
 }  // namespace
 
 double EncodePlan::linear_bits() const {
-    uint64_t bytes = 0;
-    for (const auto& entry : entries) {
-        bytes += entry.action == PlanEntry::Action::encode ? entry.info.nbytes : 0;
-    }
-    return encoded_weights() == 0 ? 0
-                                  : 8.0 * static_cast<double>(bytes) / static_cast<double>(encoded_weights());
+    return encoded_weights() == 0
+               ? 0
+               : 8.0 * static_cast<double>(payload_bytes()) / static_cast<double>(encoded_weights());
 }
 
 uint64_t EncodePlan::encoded_weights() const {
@@ -383,7 +386,11 @@ uint64_t EncodePlan::all_weights() const {
 }
 
 uint64_t EncodePlan::payload_bytes() const {
-    return format::KnotWriter::plan(infos()).back();
+    uint64_t bytes = 0;
+    for (const auto& entry : entries) {
+        bytes += entry.action == PlanEntry::Action::encode ? entry.info.nbytes : 0;
+    }
+    return bytes;
 }
 
 std::vector<TensorInfo> EncodePlan::infos() const {
@@ -416,14 +423,14 @@ std::string_view encoder_name(const EncodeOptions& options) {
 }
 
 EncodePlan plan_encode(const EncodeOptions& options) {
-    require_absent(options.out);
-    if (!options.telemetry.empty()) {
-        check_telemetry(options);
-    }
-    check_encoder(options);
     EncodePlan plan{.options = options};
+    plan.finished = options.resume && std::filesystem::exists(options.out) &&
+                    std::filesystem::exists(EncodeJournal::path_of(options.out));
+    check_encoder(options);
+    check_outputs(plan);
     (void)lattice::codebook_method(options.decoder);  // throws on an unknown name
-    const Selection selection(options);
+    const Selection selection(options,
+                              [&plan](const TensorInfo& tensor) { return may_be_encoded(plan, tensor); });
     plan.model = format::ModelFile::open(options.model);
     if (!options.base.empty() && options.base != options.model) {
         plan.base = format::ModelFile::open(options.base);
@@ -445,7 +452,7 @@ EncodePlan plan_encode(const EncodeOptions& options) {
             {.action = PlanEntry::Action::key_values, .info = format::key_values_entry(key_values)});
     }
     const auto tensors = plan.base_file().tensors();
-    Selection::require_matches(options, tensors);
+    selection.require_matches(options, tensors);
     for (size_t i = 0; i < tensors.size(); ++i) {
         plan.entries.push_back(plan_tensor(plan, i, selection.type_of(tensors[i])));
     }

@@ -37,8 +37,8 @@ struct EncodeOptions {
     V3Options v3;
     std::string decoder = "fast";      ///< search of the code book; the codes do not depend on it
     double hi_frac = 0.1;              ///< part of the columns in the side-band
-    std::vector<std::string> include;  ///< instead of the usual roles
-    std::vector<std::string> exclude;
+    std::vector<std::string> include;  ///< of the matrices that may be encoded, instead of the usual roles
+    std::vector<std::string> exclude;  ///< of those too
     std::vector<TypeRule> types;
     std::string created_by;  ///< program and version, for the metadata
     int threads = 1;
@@ -68,6 +68,7 @@ struct EncodePlan {
     std::unique_ptr<format::SketchFile> sketch{};          ///< v3
     std::unique_ptr<format::CovarianceFile> covariance{};  ///< v3
     std::vector<PlanEntry> entries{};                      ///< of the shard, where there are shards
+    bool finished = false;  ///< with options.resume: the knot is there, and a journal of how it was made
     std::vector<format::TensorInfo> whole{};  ///< with shards: the entries of all of them, in file order
 
     [[nodiscard]] bool is_v3() const { return options.encoder == "v3"; }
@@ -78,7 +79,7 @@ struct EncodePlan {
     [[nodiscard]] uint64_t all_weights() const;
     /// The entries as a container lists them, in file order.
     [[nodiscard]] std::vector<format::TensorInfo> infos() const;
-    /// Payload bytes of all entries with their alignment; the file adds its table of contents and metadata.
+    /// Payload bytes of the tensors that are encoded.
     [[nodiscard]] uint64_t payload_bytes() const;
 };
 

@@ -24,6 +24,9 @@ constexpr kaiju4::Multipliers kSteps = {0.8108854F, 0.9325182F, 1.0723959F, 1.23
 constexpr std::array<double, 10> kStepOfSigma = {0.452, 0.384, 0.326, 0.278, 0.238,
                                                  0.204, 0.173, 0.147, 0.125, 0.104};
 
+/// Blocks that would have to be shrunk by more than this to come inside the book wait for a longer step.
+constexpr float kLeastScale = 0.9F;
+
 using Lanes = std::array<float, kLanes>;
 /// One number per coordinate and lane.
 using BlockLanes = std::array<Lanes, kBlock>;
@@ -219,10 +222,10 @@ void EncoderKaiju4::search_block(size_t block, const Aim& aim, Group& group) con
     Candidate& best = group.best;
     Candidate& candidate = group.candidate;
     best.excess.fill(std::numeric_limits<float>::infinity());
-    const auto take = [&] {
+    const auto take = [&](uint32_t which) {
         weigh(aim, group, candidate);
         for (size_t lane = 0; lane < kLanes; ++lane) {
-            if (candidate.excess[lane] < best.excess[lane]) {
+            if ((which >> lane & 1) != 0 && candidate.excess[lane] < best.excess[lane]) {
                 best.q[lane] = candidate.q[lane];
                 best.points[lane] = candidate.points[lane];
                 best.excess[lane] = candidate.excess[lane];
@@ -236,11 +239,12 @@ void EncoderKaiju4::search_block(size_t block, const Aim& aim, Group& group) con
     if (aim.keep_if_better) {  // first: what is there wins ties, so sweeps end
         std::copy_n(group.q.data() + block * kLanes, kLanes, candidate.q.data());
         std::copy_n(group.points.data() + block * kLanes, kLanes, candidate.points.data());
-        take();
+        take((1U << kLanes) - 1);
     }
     BlockLanes points;
     std::array<uint8_t, kLanes> found;
-    for (size_t q = 0; q < kMultipliers; ++q) {
+    uint32_t asked = (1U << kLanes) - 1;
+    for (size_t q = 0; q < kMultipliers && asked != 0; ++q) {
         Lanes inverse;
         for (size_t lane = 0; lane < kLanes; ++lane) {
             const float step = group.row_scale[lane] * multipliers_[q];
@@ -251,14 +255,24 @@ void EncoderKaiju4::search_block(size_t block, const Aim& aim, Group& group) con
                 points[i][lane] = aim.target[i][lane] * inverse[lane];
             }
         }
-        search_.near(flat(points), keep, group.found.data(), found);
+        const float least_scale = q + 1 < kMultipliers ? kLeastScale : 0;
+        const uint32_t inside =
+            search_.near(flat(points), asked, least_scale, keep, group.found.data(), found);
         candidate.q.fill(static_cast<uint8_t>(q));
         for (size_t n = 0; n < keep; ++n) {
+            uint32_t any = 0;
             for (size_t lane = 0; lane < kLanes; ++lane) {
-                candidate.points[lane] = group.found[keep * lane + std::min<size_t>(n, found[lane] - 1U)];
+                if ((asked >> lane & 1) != 0 && n < found[lane]) {
+                    candidate.points[lane] = group.found[keep * lane + n];
+                    any |= 1U << lane;
+                }
             }
-            take();
+            if (any != 0) {
+                take(any);
+            }
         }
+        // A point that is inside at one step is seldom nearer at a longer one.
+        asked &= ~inside;
     }
     if (options_.descent > 0) {
         descend(aim.metric, group);

@@ -8,12 +8,21 @@
 
 namespace kaiju::codec {
 
-nlohmann::json source_json(std::span<const MappedFile> files, Monitor& monitor) {
-    constexpr uint64_t kPiece = uint64_t{16} << 20;
+namespace {
+
+uint64_t size_of(std::span<const MappedFile> files) {
     uint64_t size = 0;
     for (const MappedFile& file : files) {
         size += file.bytes().size();
     }
+    return size;
+}
+
+}  // namespace
+
+nlohmann::json source_json(std::span<const MappedFile> files, Monitor& monitor) {
+    constexpr uint64_t kPiece = uint64_t{16} << 20;
+    const uint64_t size = size_of(files);
     monitor.begin("hash", size, "B");
     Sha256 hash;
     for (const MappedFile& file : files) {
@@ -35,6 +44,16 @@ nlohmann::json source_json(const format::ModelFile& model, Monitor& monitor) {
         return {{"sha256", known->sha256}, {"size", known->size}};
     }
     return source_json(model.mappings(), monitor);
+}
+
+nlohmann::json unhashed_source_json(std::span<const MappedFile> files) {
+    return {{"sha256", std::string(64, '0')}, {"size", size_of(files)}};
+}
+
+nlohmann::json unhashed_source_json(const format::ModelFile& model) {
+    const std::optional<format::SourceHash> known = model.source();
+    return known ? nlohmann::json{{"sha256", known->sha256}, {"size", known->size}}
+                 : unhashed_source_json(model.mappings());
 }
 
 nlohmann::json general_json(const format::ModelFile& model) {

@@ -12,6 +12,10 @@ namespace kaiju::codec {
 /// them whole; progress counts bytes.
 [[nodiscard]] nlohmann::json source_json(std::span<const MappedFile> files, Monitor& monitor);
 
+/// Of the same length, without reading them: the hash is zeros.
+[[nodiscard]] nlohmann::json unhashed_source_json(std::span<const MappedFile> files);
+[[nodiscard]] nlohmann::json unhashed_source_json(const format::ModelFile& model);
+
 /// The same of a model, wherever it is.
 [[nodiscard]] nlohmann::json source_json(const format::ModelFile& model, Monitor& monitor);
 

@@ -20,15 +20,22 @@ constexpr double kLargestHi = 127;
 
 }  // namespace
 
-void check_importance(std::span<const float> importance, uint32_t cols) {
+void check_importance(std::span<const float> importance, uint64_t cols) {
     if (importance.size() != cols) {
-        throw Error(ErrorCode::bad_input,
-                    fmt::format("{} importance entries for {} columns", importance.size(), cols));
+        throw Error(
+            ErrorCode::bad_input,
+            fmt::format("{} importance entries for {} columns: they belong to another model or matrix",
+                        importance.size(), cols));
     }
     for (size_t i = 0; i < importance.size(); ++i) {
         if (!std::isfinite(importance[i]) || importance[i] < 0) {
             throw Error(ErrorCode::bad_input, fmt::format("importance of column {} is {}", i, importance[i]));
         }
+    }
+    if (std::all_of(importance.begin(), importance.end(), [](float h) { return h == 0; })) {
+        throw Error(ErrorCode::bad_input,
+                    "all of the importance is zero: no calibration token reached the matrix; use more text, "
+                    "or do not encode it");
     }
 }
 

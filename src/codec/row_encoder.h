@@ -10,6 +10,9 @@
 
 namespace kaiju::codec {
 
+/// Importances as encoders want them: one per column, finite, none negative, not all zero. Throws bad_input.
+void check_importance(std::span<const float> importance, uint64_t cols);
+
 /// Encodes one matrix, rows in any order.
 class RowEncoder {
   public:
@@ -36,9 +39,6 @@ class RowEncoder {
   protected:
     RowEncoder() = default;
 };
-
-/// Throws bad_input unless there is one importance per column, finite and >= 0.
-void check_importance(std::span<const float> importance, uint32_t cols);
 
 /// Rows of KAIJU1: side-band and bulk.
 class Kaiju1RowEncoder : public RowEncoder {

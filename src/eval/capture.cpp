@@ -12,6 +12,7 @@
 #include "eval/capture_state.h"
 #include "eval/chunks.h"
 #include "eval/text_overlap.h"
+#include "format/calibration.h"
 #include "format/covariance.h"
 #include "format/sketch.h"
 
@@ -171,7 +172,8 @@ Captured capture(const format::ModelFile& file, const runtime::Engine& model, st
             collector, options,
             {{"model_id", options.model_id},
              {"capture", {{"tokens", captured.tokens}, {"ctx", options.ctx}, {"stride", options.stride}}},
-             {"calibration", {{"source", options.source}, {"line_hashes", line_hashes(covered)}}}},
+             {"calibration", format::to_json(format::Calibration{.source = options.source,
+                                                                 .window_hashes = window_hashes(covered)})}},
             monitor);
     } else {
         write_sketches(collector, options, threads, monitor);

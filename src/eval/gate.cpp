@@ -37,11 +37,12 @@ void require_scope(const format::ModelFile& file) {
 }
 
 /// A qspec that cannot gate this model is a prerequisite that is not there, whatever is wrong with it.
-void require_ready(const format::Qspec& qspec, const runtime::Engine& model) {
+void require_ready(const format::Qspec& qspec, const runtime::Engine& model, const std::string& name) {
     try {
         format::check_gate_ready(qspec, model.vocabulary_size());
     } catch (const Error& error) {
-        throw Error(ErrorCode::missing, fmt::format("qspec {}: not gate-ready: {}", qspec.id, error.what()));
+        throw Error(ErrorCode::missing,
+                    fmt::format("{}{}not gate-ready: {}", name, name.empty() ? "" : ": ", error.what()));
     }
 }
 
@@ -133,7 +134,7 @@ Minted mint_gate(const format::ModelFile& file, const runtime::Engine& model, co
     minted.qspec.prompt_tokens.assign(prompt.begin(), prompt.end());
     minted.qspec.expect_token = static_cast<uint32_t>(minted.expect.token);
     minted.qspec.reject_token = static_cast<uint32_t>(minted.reject.token);
-    require_ready(minted.qspec, model);
+    require_ready(minted.qspec, model, "");
     return minted;
 }
 
@@ -141,7 +142,7 @@ GateResult run_gate(const format::Qspec& qspec, const format::ModelFile& file, c
                     const runtime::Engine* reference, const GateOptions& options, Monitor& monitor) {
     require_limits(options, reference);
     require_scope(file);
-    require_ready(qspec, model);
+    require_ready(qspec, model, options.qspec_name);
     const std::vector<Token> prompt(qspec.prompt_tokens.begin(), qspec.prompt_tokens.end());
     const std::vector<float> logits = runtime::last_logits(model, prompt, options.threads, &monitor);
 

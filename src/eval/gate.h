@@ -58,6 +58,7 @@ struct GateOptions {
     std::optional<double> kl_max{};          ///< limit of the mean; needs a text and a reference
     PerplexityOptions perplexity{};
     int threads = 0;
+    std::string qspec_name{};  ///< what messages call the qspec; empty: by its id alone
 };
 
 /// Ranks above this are a collapse: the model is broken, whatever the mode.

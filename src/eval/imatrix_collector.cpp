@@ -66,7 +66,7 @@ Importance collect_importance(const runtime::Engine& model, std::string_view tex
     return {.sums = collector.sums(),
             .ctx = options.ctx,
             .chunks = chunks,
-            .line_hashes = line_hashes(text_of(model, std::span(tokens).first(chunks * options.ctx)))};
+            .window_hashes = window_hashes(text_of(model, std::span(tokens).first(chunks * options.ctx)))};
 }
 
 format::Imatrix to_imatrix(const Importance& importance, const std::string& source) {
@@ -80,7 +80,7 @@ format::Imatrix to_imatrix(const Importance& importance, const std::string& sour
     }
     imatrix.chunk_count = static_cast<uint32_t>(importance.chunks);
     imatrix.chunk_size = importance.ctx;
-    format::set_calibration(imatrix, {.source = source, .line_hashes = importance.line_hashes});
+    format::set_calibration(imatrix, {.source = source, .window_hashes = importance.window_hashes});
     return imatrix;
 }
 

@@ -47,7 +47,7 @@ struct Importance {
     std::map<std::string, ImportanceSums, std::less<>> sums{};
     uint32_t ctx = 0;
     uint64_t chunks = 0;
-    std::vector<uint64_t> line_hashes{};  ///< sketch of the text that was read (eval/text_overlap.h)
+    std::vector<uint64_t> window_hashes{};  ///< sketch of the text that was read (eval/text_overlap.h)
 };
 
 /// Reads the first chunks of a text with logits asked for at every token, so that the last block, too, works

@@ -102,20 +102,24 @@ void score_chunk(std::span<const Token> chunk, size_t first, size_t vocabulary, 
     });
 }
 
-/// What the second is called: "reference", or "model 2", "model 3", ...
-void require_same_tokens(const runtime::Engine& model, const runtime::Engine& other, std::string_view called,
-                         std::string_view text, uint32_t ctx, const std::vector<Token>& tokens) {
+std::string name_of(const PerplexityOptions& options, size_t model) {
+    return model < options.model_names.size() ? options.model_names[model] : "the model";
+}
+
+/// `called` names the other one.
+void require_same_tokens(const runtime::Engine& model, const runtime::Engine& other,
+                         const std::string& called, std::string_view text, const PerplexityOptions& options,
+                         const std::vector<Token>& tokens) {
     if (model.vocabulary_size() != other.vocabulary_size()) {
         throw Error(ErrorCode::bad_input,
-                    fmt::format("the model has {} tokens and the {} {}: they are not the same model",
-                                model.vocabulary_size(), called, other.vocabulary_size()));
+                    fmt::format("{}: {} tokens, but {} has {}: they are not the same model", called,
+                                other.vocabulary_size(), name_of(options, 0), model.vocabulary_size()));
     }
-    if (tokenize_text(other, text, ctx) != tokens || model.leading_token() != other.leading_token()) {
+    if (tokenize_text(other, text, options.ctx) != tokens || model.leading_token() != other.leading_token()) {
         throw Error(
             ErrorCode::bad_input,
-            fmt::format("the model and the {} turn the text into different tokens: they are not the same "
-                        "model",
-                        called));
+            fmt::format("{}: it turns the text into other tokens than {}: they are not the same model",
+                        called, name_of(options, 0)));
     }
 }
 
@@ -157,10 +161,10 @@ std::vector<Perplexity> measure_perplexities(std::span<const runtime::Engine* co
     const std::vector<Token> tokens =
         within(options.text_name, [&] { return tokenize_text(model, text, options.ctx); });
     if (reference != nullptr) {
-        require_same_tokens(model, *reference, "reference", text, options.ctx, tokens);
+        require_same_tokens(model, *reference, options.reference_name, text, options, tokens);
     }
     for (size_t m = 1; m < models.size(); ++m) {
-        require_same_tokens(model, *models[m], fmt::format("model {}", m + 1), text, options.ctx, tokens);
+        require_same_tokens(model, *models[m], name_of(options, m), text, options, tokens);
     }
     if (options.ctx > model.trained_context()) {
         monitor.warn(fmt::format("the model was trained on contexts of {} tokens, not {}",

@@ -15,9 +15,12 @@ namespace kaiju::eval {
 
 struct PerplexityOptions {
     uint32_t ctx = 512;
-    std::optional<uint64_t> chunks{};    ///< at most this many; nothing: all of the text
-    int threads = 0;                     ///< 0: all processors of this process
-    std::string text_name = "the text";  ///< what messages call it
+    std::optional<uint64_t> chunks{};  ///< at most this many; nothing: all of the text
+    int threads = 0;                   ///< 0: all processors of this process
+    // What messages call them.
+    std::string text_name = "the text";
+    std::vector<std::string> model_names{};  ///< of the models, in order; "the model" where there is none
+    std::string reference_name = "the reference";
 };
 
 /// How a model's predictions differ from a reference's, over the scored tokens. Divergences in nats, p the

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/checksum.h"
 #include "base/error.h"
@@ -12,11 +13,12 @@ namespace kaiju::format {
 
 namespace {
 
-constexpr std::string_view kLineHashes = "kaiju.calibration.line_hashes";
+constexpr std::string_view kWindowHashes = "kaiju.calibration.window_hashes";
+constexpr std::string_view kLineHashes = "kaiju.calibration.line_hashes";  // of earlier versions
 
 [[noreturn]] void malformed() {
     throw Error(ErrorCode::bad_input,
-                "the sketch of the calibration text is malformed: line_hashes must be 64-bit numbers");
+                "the sketch of the calibration text is malformed: window_hashes must be 64-bit numbers");
 }
 
 uint64_t parse_hash(std::string_view text) {
@@ -33,26 +35,28 @@ uint64_t parse_hash(std::string_view text) {
 void set_calibration(Imatrix& imatrix, const Calibration& calibration) {
     KeyValueWriter extra;
     for (const GgufKeyValue& kv : imatrix.extra.all()) {
-        if (kv.key != kLineHashes) {
+        if (kv.key != kLineHashes && kv.key != kWindowHashes) {
             extra.add(kv);
         }
     }
-    std::vector<std::string> hashes(calibration.line_hashes.size());
-    std::ranges::transform(calibration.line_hashes, hashes.begin(), hex16);
-    extra.add_strings(kLineHashes, hashes);
+    std::vector<std::string> hashes(calibration.window_hashes.size());
+    std::ranges::transform(calibration.window_hashes, hashes.begin(), hex16);
+    extra.add_strings(kWindowHashes, hashes);
     imatrix.extra = KeyValues(extra.file());
     imatrix.datasets = {calibration.source};
 }
 
 std::optional<Calibration> calibration_of(const Imatrix& imatrix) {
-    const auto hashes = imatrix.extra.find_strings(kLineHashes);
-    if (!hashes) {
+    const auto hashes = imatrix.extra.find_strings(kWindowHashes);
+    if (!hashes && !imatrix.extra.find_strings(kLineHashes)) {
         return std::nullopt;
     }
     Calibration calibration;
     calibration.source = imatrix.datasets.empty() ? "" : imatrix.datasets.front();
-    calibration.line_hashes.resize(hashes->size());
-    std::ranges::transform(*hashes, calibration.line_hashes.begin(), parse_hash);
+    if (hashes) {
+        calibration.window_hashes.resize(hashes->size());
+        std::ranges::transform(*hashes, calibration.window_hashes.begin(), parse_hash);
+    }
     return calibration;
 }
 
@@ -62,20 +66,38 @@ std::optional<Calibration> calibration_of(std::string_view knot_metadata) {
         return std::nullopt;
     }
     const nlohmann::json& found = metadata["calibration"];
-    if (!found.is_object() || !found.contains("line_hashes") || !found["line_hashes"].is_array()) {
+    const auto hashes = found.is_object() ? found.value("window_hashes", nlohmann::json()) : nlohmann::json();
+    if (!hashes.is_array() && (!hashes.is_null() || !found.is_object() || !found.contains("line_hashes"))) {
         malformed();
     }
     Calibration calibration;
     if (found.contains("source") && found["source"].is_string()) {
         calibration.source = found["source"].get<std::string>();
     }
-    for (const nlohmann::json& hash : found["line_hashes"]) {
+    for (const nlohmann::json& hash : hashes) {
         if (!hash.is_number_unsigned()) {
             malformed();
         }
-        calibration.line_hashes.push_back(hash.get<uint64_t>());
+        calibration.window_hashes.push_back(hash.get<uint64_t>());
     }
     return calibration;
+}
+
+Calibration merged(const Calibration& a, const Calibration& b) {
+    Calibration both{.source = a.source == b.source ? a.source : a.source + ", " + b.source,
+                     .window_hashes = {}};
+    if (!a.window_hashes.empty() && !b.window_hashes.empty()) {
+        // Sorted here: a file may hold them in any order.
+        std::set<uint64_t> hashes(a.window_hashes.begin(), a.window_hashes.end());
+        hashes.insert(b.window_hashes.begin(), b.window_hashes.end());
+        both.window_hashes.assign(hashes.begin(), hashes.end());
+        both.window_hashes.resize(std::min(both.window_hashes.size(), kMaxWindowHashes));
+    }
+    return both;
+}
+
+nlohmann::json to_json(const Calibration& calibration) {
+    return {{"source", calibration.source}, {"window_hashes", calibration.window_hashes}};
 }
 
 }  // namespace kaiju::format

@@ -18,6 +18,25 @@ uint64_t aligned(uint64_t offset) {
     return checked_add(offset, kAlignment - 1, "the size of the file") / kAlignment * kAlignment;
 }
 
+std::string table_text(std::span<const TensorInfo> tensors, std::span<const uint64_t> offsets,
+                       std::span<const uint64_t> checksums) {
+    nlohmann::ordered_json toc = nlohmann::ordered_json::array();
+    for (size_t i = 0; i < tensors.size(); ++i) {
+        toc.push_back({{"name", tensors[i].name},
+                       {"type", tensors[i].type},
+                       {"shape", tensors[i].shape},
+                       {"offset", offsets[i]},
+                       {"nbytes", tensors[i].nbytes},
+                       {"xxh3", hex16(checksums[i])}});
+    }
+    return toc.dump();
+}
+
+/// Names from a model file need not be UTF-8; what JSON cannot hold is replaced.
+std::string metadata_text(const nlohmann::json& metadata) {
+    return metadata.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 }  // namespace
 
 TensorInfo key_values_entry(Bytes key_values) {
@@ -38,6 +57,13 @@ std::vector<uint64_t> KnotWriter::plan(std::span<const TensorInfo> tensors) {
     }
     offsets.push_back(end);
     return offsets;
+}
+
+uint64_t KnotWriter::planned_length(std::span<const TensorInfo> tensors, const nlohmann::json& metadata) {
+    const std::vector<uint64_t> offsets = plan(tensors);
+    const std::vector<uint64_t> checksums(tensors.size());  // written with leading zeros: all of one length
+    return aligned(offsets.back()) + table_text(tensors, offsets, checksums).size() +
+           metadata_text(metadata).size();
 }
 
 KnotWriter::KnotWriter(const std::filesystem::path& path, std::vector<TensorInfo> tensors,
@@ -99,22 +125,15 @@ void KnotWriter::finish(const nlohmann::json& metadata) {
         throw Error(ErrorCode::internal, "the metadata of a knot is a JSON object");
     }
     clear_padding();
-    nlohmann::ordered_json toc = nlohmann::ordered_json::array();
+    std::vector<uint64_t> checksums;
     {
         const MappedFile written(file_.temporary());
         for (size_t i = 0; i < tensors_.size(); ++i) {
-            const TensorInfo& tensor = tensors_[i];
-            toc.push_back({{"name", tensor.name},
-                           {"type", tensor.type},
-                           {"shape", tensor.shape},
-                           {"offset", offsets_[i]},
-                           {"nbytes", tensor.nbytes},
-                           {"xxh3", hex16(checksum_of(i, written))}});
+            checksums.push_back(checksum_of(i, written));
         }
     }
-    const std::string table = toc.dump();
-    // Names from a model file need not be UTF-8; what JSON cannot hold is replaced.
-    const std::string text = metadata.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    const std::string table = table_text(tensors_, offsets_, checksums);
+    const std::string text = metadata_text(metadata);
     const std::string both = table + text;
     KnotHeader header;
     header.toc_offset = aligned(offsets_.back());

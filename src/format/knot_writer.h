@@ -27,6 +27,11 @@ class KnotWriter {
     /// Throws bad_input naming the entry whose name, shape or size the format does not allow.
     [[nodiscard]] static std::vector<uint64_t> plan(std::span<const TensorInfo> tensors);
 
+    /// Length of the file that finish(metadata) would leave: what payloads and hashes are makes no
+    /// difference, nor in the metadata what a number or text of the same length is.
+    [[nodiscard]] static uint64_t planned_length(std::span<const TensorInfo> tensors,
+                                                 const nlohmann::json& metadata);
+
     /// Opens the output and reserves its room on disk; list order is the order of the table and of the
     /// payloads. With OnAbandon::keep the file is "<path>.part": a writer made later for the same path and
     /// list goes on in it, and what was written stays. Throws output_exists, io, and what plan() throws.
@@ -38,8 +43,6 @@ class KnotWriter {
     /// Writes part of a payload, `offset` bytes into it. Thread-safe. Throws internal where it would run past
     /// its end.
     void write_part(size_t index, uint64_t offset, Bytes part);
-    /// Flushes to disk what was written so far.
-    void sync() { file_.sync(); }
 
     /// Writes table, metadata (a JSON object; keys come out sorted) and header, and gives the file its name.
     /// Payloads that write_payload has not seen in this run are read back for their checksums. A payload

@@ -179,7 +179,7 @@ void check_gate_ready(const Qspec& qspec, uint64_t vocabulary) {
         return {};
     }();
     if (!why.empty()) {
-        refuse(fmt::format("qspec {} is not ready for a gate: {}", qspec.id, why));
+        refuse(fmt::format("qspec {}: {}", qspec.id, why));
     }
 }
 

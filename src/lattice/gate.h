@@ -20,13 +20,16 @@ inline constexpr double kSecondMoment = 0.0657527;
 /// means.
 inline constexpr double kBlockRmsPerStep = 2.5;
 
+/// Of fewer points the standard error of the second moment, itself estimated, is no bound to hold it against.
+inline constexpr size_t kFewestForMoment = 1000;
+
 /// What to check. Points come from `seed`, whatever the number of threads.
 struct GateOptions {
     size_t uniform = 1'000'000;   ///< uniform in a fundamental region
     size_t structured = 120'000;  ///< half-grid values, zeros, deep holes, midpoints, huge values
     size_t blocks = 100'000;      ///< each of Gaussian, Laplacian and (where given) real weight blocks
     size_t code_words = 50'000;   ///< blocks for the search of the finite code book, each parity
-    size_t moment = 10'000'000;   ///< uniform, for the second moment only
+    size_t moment = 10'000'000;   ///< uniform, for the second moment only; 0 or kFewestForMoment and more
     uint64_t seed = 1;
     int threads = 1;
 };
@@ -63,7 +66,8 @@ struct GateReport {
 };
 
 /// Runs the gate on `decoder`. `weights` are blocks of 24 consecutive weights as they are in a model (may be
-/// empty): each is scaled to an encoder's step. `known` may be empty.
+/// empty): each is scaled to an encoder's step. `known` may be empty. Throws usage where nothing would be
+/// tested, or the second moment of too few points.
 [[nodiscard]] GateReport run_gate(const Decoder& decoder, const GateOptions& options,
                                   std::span<const float> weights, std::span<const KnownPoint> known,
                                   Monitor& monitor);

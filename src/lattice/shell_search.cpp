@@ -129,14 +129,19 @@ namespace kaiju::lattice {
 namespace {
 
 constexpr size_t kAll = 2 * kClasses;  ///< (half, class)
-/// A point outside the book is shrunk by this factor until a class is inside, then so many times more as
-/// there were to be rounds with an answer.
-constexpr float kShrink = 0.96F;
-constexpr int kRounds = 3;
+/// A point outside the book is shrunk by this factor until a class is inside, in so many rounds.
+constexpr float kShrink = 0.955F;
+constexpr int kRounds = 1;
 /// After so many rounds the steps become long: the origin is always inside.
 constexpr int kFineRounds = 16;
-/// Classes that are tried of a point inside the book when more than the nearest is wanted.
-constexpr size_t kTries = 6;
+/// Classes that are tried of a point inside the book where more than the nearest is wanted, and of one
+/// outside; and how many of them inside are enough.
+constexpr size_t kWholeTries = 6;
+constexpr size_t kTries = 10;
+constexpr size_t kEnough = 1;
+/// Squared norm of an aim, over that of the longest code words, from where on none of its neighbours is
+/// inside.
+constexpr float kSurface = 1.1F;
 
 /// The Golay word that a key of class t stands for.
 uint32_t word_of(size_t t, int32_t key) {
@@ -153,6 +158,7 @@ struct ShellSearch::Lane {
     size_t count = 0;
     int rounds = 0;  ///< that found something
     float scale = 1;
+    bool inside = false;  ///< the nearest of all is in the book
     bool done = false;
 
     void add(const ShellPoint& point) {
@@ -195,58 +201,77 @@ ShellSearch::ShellSearch(const ShellBook& book, Simd simd) : book_(book), kernel
     }
 }
 
+/// What the coordinates of one point may be: for c = 0 and c = 1 of each half the value nearest to the aim,
+/// and its squared distance to the point itself.
+struct ShellSearch::Choices {
+    std::array<std::array<int, kDimension>, 4> x;
+    std::array<std::array<float, kDimension>, 4> d2;
+
+    Choices(const float* y, const float* aim) {
+        // Adding and subtracting 1.5 * 2^23 rounds to the nearest integer, half to even.
+        constexpr float kRounder = 12582912.0F;
+        for (size_t base = 0; base < 4; ++base) {
+            const auto offset = static_cast<float>(base / 2 + 2 * (base % 2));
+            for (size_t i = 0; i < kDimension; ++i) {
+                const float z = std::clamp((aim[i] - offset) * 0.25F, -100.0F, 100.0F);
+                const float value = offset + 4 * ((z + kRounder) - kRounder);
+                x[base][i] = static_cast<int>(value);
+                d2[base][i] = (y[i] - value) * (y[i] - value);
+            }
+        }
+    }
+};
+
 bool ShellSearch::take(const float* y, const float* aim, const int32_t* keys, bool whole, Lane& lane) const {
     std::array<std::pair<int32_t, uint8_t>, kAll> order;
     for (size_t c = 0; c < kAll; ++c) {
         order[c] = {keys[c * kShellLanes], static_cast<uint8_t>(c)};
     }
-    const size_t tries = whole ? (lane.keep == 1 ? 1 : kTries) : kAll;
+    const size_t tries = whole ? (lane.keep == 1 ? 1 : kWholeTries) : kTries;
     std::partial_sort(order.begin(), order.begin() + static_cast<ptrdiff_t>(tries), order.end());
+    const Choices choices(y, aim);
     bool first_inside = false;
-    bool inside = false;
-    for (size_t n = 0; n < tries; ++n) {
+    size_t inside = 0;
+    for (size_t n = 0; n < tries && inside < kEnough + lane.keep; ++n) {
         const size_t c = order[n].second;
         const uint32_t golay = word_of(c % kClasses, order[n].first);
         ShellPoint point;
         point.m = static_cast<uint8_t>(c / kClasses);
         point.word = static_cast<uint16_t>(golay_index(golay));
         std::array<int, kDimension> x;
-        float d2 = 0;
         for (size_t i = 0; i < kDimension; ++i) {
-            const int base = point.m + 2 * static_cast<int>(golay >> i & 1);
-            const float z = std::nearbyint((aim[i] - static_cast<float>(base)) * 0.25F);
-            x[i] = base + 4 * static_cast<int>(std::clamp(z, -100.0F, 100.0F));
-            const float e = y[i] - static_cast<float>(x[i]);
-            d2 += e * e;
+            x[i] = choices.x[2 * point.m + (golay >> i & 1)][i];
         }
         ShellCode code;
         if (!book_.encode(point.m, point.word, x.data(), code)) {
             continue;
         }
-        std::copy(x.begin(), x.end(), point.x.begin());
-        point.d2 = d2;
+        for (size_t i = 0; i < kDimension; ++i) {
+            point.x[i] = static_cast<int8_t>(x[i]);
+            point.d2 += choices.d2[2 * point.m + (golay >> i & 1)][i];
+        }
         lane.add(point);
-        inside = true;
+        ++inside;
         first_inside = first_inside || n == 0;
     }
     // The nearest of all is inside: no other can be nearer.
-    lane.done = lane.done || (whole && first_inside);
-    return inside;
+    lane.inside = lane.inside || (whole && first_inside);
+    return inside > 0;
 }
 
-void ShellSearch::near(const float* y, size_t keep, ShellPoint* out,
-                       std::array<uint8_t, kShellLanes>& found) const {
+uint32_t ShellSearch::near(const float* y, uint32_t asked, float least_scale, size_t keep, ShellPoint* out,
+                           std::array<uint8_t, kShellLanes>& found) const {
     std::array<float, kDimension * kShellLanes> aims;
     std::array<int32_t, kAll * kShellLanes> keys;
     std::array<Lane, kShellLanes> lanes;
     std::array<std::array<float, kDimension>, kShellLanes> points;
     for (size_t p = 0; p < kShellLanes; ++p) {
-        lanes[p] = {.out = out + keep * p, .keep = keep};
+        lanes[p] = {.out = out + keep * p, .keep = keep, .done = (asked >> p & 1) == 0};
         for (size_t i = 0; i < kDimension; ++i) {
             points[p][i] = y[i * kShellLanes + p];
         }
     }
-    bool pending = true;
+    bool pending = asked != 0;
     for (int round = 0; pending; ++round) {
         for (size_t at = 0; at < aims.size(); ++at) {
             aims[at] = y[at] * lanes[at % kShellLanes].scale;
@@ -262,28 +287,23 @@ void ShellSearch::near(const float* y, size_t keep, ShellPoint* out,
             float norm = 0;
             for (size_t i = 0; i < kDimension; ++i) {
                 aim[i] = aims[i * kShellLanes + p];
-                norm += points[p][i] * points[p][i];
+                norm += aim[i] * aim[i];
             }
-            if (take(points[p].data(), aim.data(), keys.data() + p, round == 0, lane)) {
-                ++lane.rounds;
-                lane.done = lane.done || lane.rounds >= kRounds;
-            }
-            if (round >= kFineRounds) {
-                lane.done = lane.done || lane.rounds > 0;
-                lane.scale *= 0.5F;
-            } else {
-                lane.scale *= kShrink;
-            }
+            lane.rounds += take(points[p].data(), aim.data(), keys.data() + p, round == 0, lane) ? 1 : 0;
+            const bool fine = round < kFineRounds;
             // Far outside, the shrinking begins where the longest code words are.
-            if (round == 0 && norm * lane.scale * lane.scale > 1.2F * largest_norm_) {
-                lane.scale = std::sqrt(1.2F * largest_norm_ / norm);
-            }
+            const float limit = std::sqrt(kSurface * largest_norm_ / std::max(norm, 1.0F));
+            lane.scale *= fine ? std::min(kShrink, limit) : 0.5F;
+            lane.done = lane.inside || lane.rounds >= (fine ? kRounds : 1) || lane.scale < least_scale;
             pending = pending || !lane.done;
         }
     }
+    uint32_t inside = 0;
     for (size_t p = 0; p < kShellLanes; ++p) {
         found[p] = static_cast<uint8_t>(lanes[p].count);
+        inside |= lanes[p].inside ? 1U << p : 0;
     }
+    return inside;
 }
 
 }  // namespace kaiju::lattice

@@ -42,13 +42,17 @@ class ShellSearch {
     explicit ShellSearch(const ShellBook& book);
     ShellSearch(const ShellBook& book, Simd simd);
 
-    /// Up to `keep` different code words near each of 16 points y (24 x 16 values, in steps), nearest first:
-    /// found[p] >= 1 of them at out[keep * p].
-    void near(const float* y, size_t keep, ShellPoint* out, std::array<uint8_t, kShellLanes>& found) const;
+    /// Up to `keep` different code words near each of those of 16 points y (24 x 16 values, in steps) whose
+    /// bit in `asked` is set, nearest first: found[p] of them at out[keep * p]. A point that is outside the
+    /// book, and that would have to be shrunk below `least_scale` to come inside, has none; with 0 every
+    /// point has one. Returns the points whose nearest of all is in the book, a bit each.
+    uint32_t near(const float* y, uint32_t asked, float least_scale, size_t keep, ShellPoint* out,
+                  std::array<uint8_t, kShellLanes>& found) const;
 
     [[nodiscard]] const ShellBook& book() const { return book_; }
 
   private:
+    struct Choices;
     struct Lane;
     /// Tries the classes of one point by ascending key; true if one was in the book.
     bool take(const float* y, const float* aim, const int32_t* keys, bool whole, Lane& lane) const;

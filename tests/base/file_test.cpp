@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+
 #include <fstream>
 
 #include "support/test_files.h"
@@ -32,6 +34,48 @@ TEST(OutputFile, AppearsWholeOrNotAtAll) {
     EXPECT_TRUE(fs::is_empty(folder.path())) << "an abandoned output left something behind";
     write_new_file(target, "whole");
     EXPECT_EQ(read_text(target), "whole");
+}
+
+TEST(RequireOutputs, TwoOutputsAreTwoFilesHoweverSpelled) {
+    const test::TemporaryFolder folder;
+    fs::create_directory(folder / "a");
+    fs::create_directory_symlink(folder / "a", folder / "link");
+    const fs::path one = folder / "a/out";
+    for (const fs::path& same : {one, folder / "a/../a/out", folder / "a//./out", folder / "link/out"}) {
+        EXPECT_EQ(code_of([&] { require_outputs({one, same}); }), ErrorCode::usage) << same;
+    }
+    require_outputs({one, folder / "a/out2", folder / "out", "", ""});
+    EXPECT_TRUE(fs::is_empty(folder / "a")) << "looking leaves nothing behind";
+}
+
+TEST(RequireOutputs, FindWhatCannotBeWritten) {
+    const test::TemporaryFolder folder;
+    test::spill(folder / "there", "x");
+    EXPECT_EQ(code_of([&] {
+                  require_outputs({folder / "new", folder / "there"});
+              }),
+              ErrorCode::output_exists);
+    EXPECT_EQ(code_of([&] { require_outputs({folder / "no/such/out"}); }), ErrorCode::missing);
+    EXPECT_EQ(code_of([&] { require_outputs({folder / "there/out"}); }), ErrorCode::io);
+}
+
+TEST(OutputFile, ANameThatCannotBeIsNotOneThatExists) {
+    const test::TemporaryFolder folder;
+    EXPECT_EQ(code_of([&] { require_absent(folder.path() / std::string(300, 'n')); }), ErrorCode::io);
+}
+
+TEST(MappedFile, AFifoIsRefusedAndNotWaitedFor) {
+    const test::TemporaryFolder folder;
+    const fs::path fifo = folder.path() / "fifo";
+    ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+    EXPECT_EQ(code_of([&] { const MappedFile file(fifo); }), ErrorCode::bad_input);
+}
+
+TEST(Error, APlaceIsNamedOnce) {
+    Error error(ErrorCode::missing, "a.gguf: cannot open");
+    EXPECT_STREQ(error.within("a.gguf").what(), "a.gguf: cannot open");
+    EXPECT_STREQ(error.within("a").what(), "a: a.gguf: cannot open");
+    EXPECT_STREQ(error.within("b.gguf").what(), "b.gguf: a: a.gguf: cannot open");
 }
 
 TEST(OutputFile, NeverOverwrites) {

@@ -60,6 +60,88 @@ TEST(Commands, EveryOptionIsDescribedAndLong) {
     });
 }
 
+/// What the command line `name option value` says to the value: nothing where it could be read.
+std::string complaint_about(const std::string& name, const CLI::Option& option, const std::string& value) {
+    RecordingSession session;
+    CLI::App app("", "kaiju");
+    cli::add_commands(app, session);
+    std::vector<std::string> arguments = CLI::detail::split_up(name);
+    arguments.erase(arguments.begin());
+    if (!option.get_positional()) {
+        arguments.push_back(option.get_name());
+    }
+    arguments.push_back(value);
+    std::reverse(arguments.begin(), arguments.end());
+    try {
+        app.parse(arguments);
+    } catch (const CLI::ConversionError& error) {
+        return error.what();
+    } catch (const CLI::ValidationError& error) {
+        return error.what();
+    } catch (const CLI::ParseError&) {
+        return {};  // other options are missing
+    }
+    return {};
+}
+
+/// Calls visit(command, option) for every option that takes a value.
+void for_each_option(const std::function<void(const std::string&, const CLI::Option&)>& visit) {
+    RecordingSession session;
+    CLI::App app("", "kaiju");
+    cli::add_commands(app, session);
+    for_each_command(app, "kaiju", [&](const CLI::App& command, const std::string& name) {
+        for (const CLI::Option* option : command.get_options()) {
+            if (option->get_items_expected_max() > 0) {
+                visit(name, *option);
+            }
+        }
+    });
+}
+
+TEST(Commands, NumbersAreReadStrictly) {
+    size_t numbers = 0;
+    for_each_option([&](const std::string& name, const CLI::Option& option) {
+        const auto takes = [&](const std::string& value) {
+            return complaint_about(name, option, value).empty();
+        };
+        const std::vector<std::string> some = {"1", "0.5", "24"};
+        if (takes("words") || std::none_of(some.begin(), some.end(), takes)) {
+            return;
+        }
+        ++numbers;
+        const bool whole = !takes("0.5");
+        for (const char* value : {"0x10", "nan", "inf", "1e999", "+1", " 1", "1 ", "1_000"}) {
+            EXPECT_FALSE(takes(value)) << name << " " << option.get_name() << " " << value;
+        }
+        for (const char* value : {"010", "-010", "1.0", "1e1", "99999999999999999999999"}) {
+            EXPECT_FALSE(whole && takes(value)) << name << " " << option.get_name() << " " << value;
+        }
+        for (const char* value : {"-1", "nan", "1e300"}) {
+            EXPECT_LT(complaint_about(name, option, value).size(), 100U) << name << " " << option.get_name();
+        }
+    });
+    EXPECT_GE(numbers, 50U);
+}
+
+TEST(Commands, CountsAreNotNegative) {
+    for_each_option([&](const std::string& name, const CLI::Option& option) {
+        if (name == "kaiju lattice gate" && complaint_about(name, option, "words") != "") {
+            EXPECT_NE(complaint_about(name, option, "-1"), "") << option.get_name();
+        }
+    });
+}
+
+TEST(Commands, AnEmptyNameIsNoFile) {
+    for_each_option([&](const std::string& name, const CLI::Option& option) {
+        if (option.get_type_name().starts_with("FILE")) {
+            EXPECT_NE(complaint_about(name, option, ""), "") << name << " " << option.get_name();
+        }
+        if (option.get_name() == "--out") {
+            EXPECT_TRUE(option.get_type_name().starts_with("FILE")) << name;
+        }
+    });
+}
+
 TEST(Commands, ThreadsDefaultToAllProcessors) {
     const auto threads_after = [](std::vector<std::string> arguments) {
         CLI::App app("", "kaiju");

@@ -125,6 +125,23 @@ TEST(Progress, ColourOnlyWhereAllowed) {
     EXPECT_EQ(capture.text(), "\033[33mkaiju: warning:\033[0m careful\n");
 }
 
+TEST(Progress, AStreamThatFailsStopsNothing) {
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> full(std::fopen("/dev/full", "w"), &std::fclose);
+    ASSERT_NE(full, nullptr);
+    for (const bool terminal : {true, false}) {
+        Progress progress(full.get(), terminal, terminal);
+        progress.set_verbosity(Verbosity::verbose);
+        EXPECT_NO_THROW({
+            progress.begin("encode", 10, "weights");
+            progress.advance(5);
+            progress.info("a message");
+            progress.warn("careful");
+            progress.end();
+            progress.error("it broke");
+        });
+    }
+}
+
 TEST(Progress, CountsFromManyThreads) {
     const Capture capture;
     Progress progress(capture.file(), false, false);

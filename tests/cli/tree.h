@@ -1,7 +1,6 @@
 // The program's command tree for tests, without running anything.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>

@@ -105,6 +105,109 @@ TEST(EncodeModel, ResumeRefusesOtherSettingsAndRepairsDamage) {
     EXPECT_EQ(encode(options), reference);
 }
 
+TEST(EncodeModel, BytesDependOnWhatDecidesTheContentAlone) {
+    const EncodeFixture fixture;
+    const std::string reference = encode(fixture.options("one.knot"));
+    EncodeOptions options = fixture.options("two.knot");
+    options.telemetry = fixture.folder() / "two.json";
+    options.decoder = "pruned";
+    options.threads = 3;
+    EXPECT_EQ(encode(options), reference);
+
+    // Nor does what may change between a run and the one that resumes it.
+    options = fixture.options("three.knot");
+    options.telemetry = fixture.folder() / "three.json";
+    StopAfter early(1);
+    expect_error(ErrorCode::interrupted, "--resume",
+                 [&] { (void)encode_model(plan_encode(options), early); });
+    options.resume = true;
+    options.telemetry = fixture.folder() / "other.json";
+    options.decoder = "pruned";
+    EXPECT_EQ(encode(options), reference);
+    EXPECT_TRUE(std::filesystem::exists(options.telemetry));
+}
+
+TEST(EncodeModel, ATelemetryThatCouldNotBeWrittenIsHadByResuming) {
+    const EncodeFixture fixture;
+    const std::filesystem::path folder = fixture.folder() / "reports";
+    EncodeOptions options = fixture.options();
+    options.telemetry = folder / "telemetry.json";
+    expect_error(ErrorCode::missing, "reports", [&] { (void)plan_encode(options); });
+    std::filesystem::create_directory(folder);
+    const EncodePlan plan = plan_encode(options);
+    std::filesystem::remove(folder);
+    Monitor monitor;
+    expect_error(ErrorCode::missing, "--resume", [&] { (void)encode_model(plan, monitor); });
+    const std::string knot = kaiju::test::slurp(options.out);
+    EXPECT_EQ(knot, encode(fixture.options("other.knot"))) << "the knot was kept, whole";
+
+    expect_error(ErrorCode::output_exists, "already exists", [&] { (void)plan_encode(options); });
+    options.resume = true;
+    options.telemetry = fixture.folder() / "elsewhere.json";
+    EncodeOptions other = options;
+    other.hi_frac = 0.2;
+    expect_error(ErrorCode::usage, "hi_frac", [&] { (void)encode(other); });
+    const EncodePlan again = plan_encode(options);
+    EXPECT_TRUE(again.finished);
+    const EncodeReport report = encode_model(again, monitor);
+    EXPECT_EQ(report.tensors.size(), 12U);
+    EXPECT_EQ(report.file_bytes, knot.size());
+    EXPECT_EQ(kaiju::test::slurp(options.out), knot);
+    const auto telemetry = nlohmann::json::parse(kaiju::test::slurp(options.telemetry));
+    EXPECT_EQ(telemetry.at("tensors").size(), 12U);
+    EXPECT_GT(telemetry.at("totals").at("relative_excess"), 0.02);
+    EXPECT_FALSE(std::filesystem::exists(EncodeJournal::path_of(options.out)));
+    options.telemetry.clear();
+    expect_error(ErrorCode::output_exists, "already exists", [&] { (void)plan_encode(options); });
+}
+
+TEST(EncodeModel, AJournalSpeaksOfItsOwnKnotAlone) {
+    const EncodeFixture fixture;
+    const std::filesystem::path folder = fixture.folder() / "reports";
+    std::filesystem::create_directory(folder);
+    EncodeOptions options = fixture.options();
+    options.telemetry = folder / "telemetry.json";
+    const EncodePlan plan = plan_encode(options);
+    std::filesystem::remove(folder);
+    Monitor monitor;
+    expect_error(ErrorCode::missing, "--resume", [&] { (void)encode_model(plan, monitor); });
+
+    // Another knot of that name, and then none: a new encode begins anew.
+    std::filesystem::remove(options.out);
+    EncodeOptions other = fixture.options("other.knot");
+    other.hi_frac = 0.3;
+    (void)encode(other);
+    std::filesystem::rename(other.out, options.out);
+    options.resume = true;
+    options.telemetry.clear();
+    expect_error(ErrorCode::output_exists, "is not what", [&] { (void)encode(options); });
+    std::filesystem::remove(options.out);
+    other.out = options.out;
+    (void)encode(other);
+    EXPECT_FALSE(std::filesystem::exists(EncodeJournal::path_of(options.out)));
+}
+
+TEST(EncodeModel, TheSizeIsKnownBeforehandToTheByte) {
+    const EncodeFixture fixture;
+    for (const bool small : {false, true}) {
+        EncodeOptions options = fixture.options(small ? "small.knot" : "all.knot");
+        if (small) {
+            options.include = {"blk\\.1\\.attn_q"};
+            options.types = {{"attn_v", "Q8_0"}};
+        }
+        const EncodePlan plan = plan_encode(options);
+        const uint64_t planned = planned_file_bytes(plan);
+        Monitor monitor;
+        const EncodeReport report = encode_model(plan, monitor);
+        EXPECT_EQ(planned, std::filesystem::file_size(options.out));
+        uint64_t payload = 0;
+        for (const auto& tensor : report.tensors) {
+            payload += tensor.nbytes;
+        }
+        EXPECT_EQ(plan.payload_bytes(), payload);
+    }
+}
+
 TEST(EncodeModel, TwoProcessesDoNotWriteOneOutput) {
     const EncodeFixture fixture;
     EncodeOptions options = fixture.options();

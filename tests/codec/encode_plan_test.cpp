@@ -65,6 +65,50 @@ TEST(EncodePlan, PatternsAndRulesDecideAndTheLastRuleWins) {
     EXPECT_EQ(encoded, 1U);
 }
 
+TEST(EncodePlan, IncludeAndExcludeChooseAmongWhatMayBeEncoded) {
+    EncodeFixture fixture;
+    auto& entry = fixture.imatrix().entries["blk.1.attn_v.weight"];
+    entry = fixture.imatrix().entries["blk.1.attn_q.weight"];
+    fixture.write_imatrix("more.gguf");
+    EncodeOptions options = fixture.options();
+    options.include = {"blk.1"};  // two norms match too
+    uint64_t encoded = 0;
+    const EncodePlan plan = plan_encode(options);
+    for (const auto& planned : plan.entries) {
+        encoded += planned.action == PlanEntry::Action::encode;
+    }
+    EXPECT_EQ(encoded, 7U) << "six roles, and attn_v, whose importances are known";
+    EXPECT_EQ(entry_of(plan, "blk.1.attn_norm.weight").action, PlanEntry::Action::copy);
+
+    options.include = {"blk.0.attn_v"};  // without importances
+    expect_error(ErrorCode::usage, "may be encoded", [&] { (void)plan_encode(options); });
+    options.include = {"norm"};
+    expect_error(ErrorCode::usage, "may be encoded", [&] { (void)plan_encode(options); });
+    options.include = {};
+    options.exclude = {"norm"};
+    expect_error(ErrorCode::usage, "may be encoded", [&] { (void)plan_encode(options); });
+    options.exclude = {};
+    options.types = {{"norm", "COPY"}};
+    (void)plan_encode(options);
+    options.types = {{"psychic", "COPY"}};
+    expect_error(ErrorCode::usage, "no tensor", [&] { (void)plan_encode(options); });
+}
+
+TEST(EncodePlan, OutputsAreCheckedBeforeAnyWork) {
+    const EncodeFixture fixture;
+    const auto with = [&](const std::string& out, const std::string& telemetry) {
+        EncodeOptions options = fixture.options(out);
+        options.telemetry = telemetry.empty() ? std::filesystem::path() : fixture.folder() / telemetry;
+        return [options] { (void)plan_encode(options); };
+    };
+    expect_error(ErrorCode::missing, "no/such", with("no/such/out.knot", ""));
+    expect_error(ErrorCode::usage, "two outputs", with("out.knot", "out.knot"));
+    std::filesystem::create_directory(fixture.folder() / "a");
+    expect_error(ErrorCode::usage, "two outputs", with("out.knot", "a/../out.knot"));
+    expect_error(ErrorCode::usage, "two outputs", with("out.knot", "out.knot.part"));
+    expect_error(ErrorCode::usage, "two outputs", with("out.knot", "out.knot.part.journal"));
+}
+
 TEST(EncodePlan, UsageErrors) {
     const EncodeFixture fixture;
     const auto with = [&](const std::function<void(EncodeOptions&)>& change) {

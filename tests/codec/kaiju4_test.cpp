@@ -3,11 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
 
+#include "base/checksum.h"
 #include "base/error.h"
+#include "codec/verify.h"
+#include "format/model_file.h"
 #include "lattice/golay.h"
+#include "support/test_files.h"
 
 namespace kaiju::codec::kaiju4 {
 namespace {
@@ -149,6 +155,69 @@ TEST(Kaiju4Payload, RefusesDamagedHeadsAndScales) {
     longer.push_back(std::byte{0});
     EXPECT_THROW(TensorView(Bytes(longer)).check(), Error);
     TensorView(Bytes(good)).check();
+}
+
+nlohmann::json golden() {
+    return nlohmann::json::parse(test::slurp(test::golden_dir() / "kaiju4.expected.json"));
+}
+
+// The tables of the independent decoder (tests/oracle/kaiju4_oracle.py), made from the page alone.
+TEST(Kaiju4Golden, TablesAreThoseOfTheOracle) {
+    const auto tables = golden().at("tables");
+    for (int g = lattice::kLeastIndexBits; g <= lattice::kMostIndexBits; ++g) {
+        const lattice::ShellBook& book = lattice::ShellBook::of(g);
+        std::vector<int8_t> lists;
+        for (unsigned m = 0; m < 2; ++m) {
+            for (unsigned pattern = 0; pattern < 16; ++pattern) {
+                for (size_t position = 0; position < (lattice::kRings << g); ++position) {
+                    const auto x = book.vector(m, pattern, position);
+                    lists.insert(lists.end(), x.begin(), x.end());
+                }
+            }
+        }
+        std::vector<uint8_t> sequences;
+        for (size_t n = 0; n < lattice::kSequences; ++n) {
+            sequences.insert(sequences.end(), book.rings(n).begin(), book.rings(n).end());
+        }
+        const auto& wanted = tables.at(std::to_string(g));
+        EXPECT_EQ(sha256(std::as_bytes(std::span(lists))), wanted.at("lists")) << g;
+        EXPECT_EQ(sha256(std::as_bytes(std::span(sequences))), wanted.at("sequences")) << g;
+    }
+}
+
+TEST(Kaiju4Golden, DecodesEveryWeightBitForBit) {
+    const auto expected = golden().at("tensors");
+    const auto model = format::ModelFile::open(test::golden_dir() / "kaiju4.knot");
+    size_t seen = 0;
+    for (const auto& [name, wanted] : expected.items()) {
+        const auto index = model->find(name);
+        ASSERT_TRUE(index.has_value()) << name;
+        const auto& info = model->tensors()[*index];
+        std::vector<float> weights(info.weights());
+        make_tensor_decoder(info, model->payload(*index))->decode_rows(0, info.rows(), weights.data());
+        EXPECT_EQ(sha256(std::as_bytes(std::span(weights))), wanted.at("sha256")) << name;
+        ++seen;
+    }
+    EXPECT_GE(seen, 13U);
+    Monitor quiet;
+    (void)verify(*model, 2, quiet);
+}
+
+TEST(Kaiju4Golden, RefusesEveryBadFileNamingTheTensor) {
+    size_t seen = 0;
+    for (const auto& file : std::filesystem::directory_iterator(test::golden_dir() / "bad4")) {
+        SCOPED_TRACE(file.path().filename());
+        Monitor quiet;
+        try {
+            (void)verify(*format::ModelFile::open(file.path()), 1, quiet);
+            ADD_FAILURE() << "accepted";
+        } catch (const Error& error) {
+            EXPECT_EQ(error.code(), ErrorCode::bad_input) << error.what();
+            EXPECT_NE(std::string(error.what()).find("bad.weight"), std::string::npos) << error.what();
+        }
+        ++seen;
+    }
+    EXPECT_GE(seen, 46U);
 }
 
 }  // namespace

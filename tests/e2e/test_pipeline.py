@@ -15,9 +15,12 @@ class Pipeline(KaijuTest):
         plan = self.answer("encode", "--model", "model.gguf", "--imatrix", "importance.gguf", "--base", "q8.gguf",
                            "--out", "model.knot", "--dry-run")
         self.assertFalse((self.folder / "model.knot").exists())
-        self.answer("encode", "--model", "model.gguf", "--imatrix", "importance.gguf", "--base", "q8.gguf",
-                    "--out", "model.knot", "--telemetry", "telemetry.json")
-        self.assertIsInstance(plan, dict)
+        encoded = self.answer("encode", "--model", "model.gguf", "--imatrix", "importance.gguf", "--base", "q8.gguf",
+                              "--out", "model.knot", "--telemetry", "telemetry.json")
+        for key in ("file_bytes", "file_bits", "linear_bits"):
+            self.assertEqual(plan[key], encoded[key], key)
+        self.assertEqual(plan["payload_bytes"], encoded["bytes"])
+        self.assertEqual(plan["file_bytes"], (self.folder / "model.knot").stat().st_size)
         json.loads((self.folder / "telemetry.json").read_text())
         self.answer("knot", "verify", "model.knot")
 
@@ -48,6 +51,16 @@ class Pipeline(KaijuTest):
         gate = self.answer("gate", "run", "--qspec", "qspec.json", "--model", "model.gguf", "--reference", "model.gguf",
                            "--text", "evaluation.txt", "--ctx", 128, "--chunks", 4, "--kl-max", 0.01)
         self.assertIs(gate["pass"], True)
+
+    def test_calibration_text_is_recognised_in_an_evaluation_text(self):
+        self.encoded()
+        measure = ("ppl", "--model", "model.knot", "--ctx", 128, "--chunks", 8, "--text")
+        self.assertLess(self.answer(*measure, "evaluation.txt")["calibration_overlap"], 0.01)
+        words = (self.folder / "calibration.txt").read_text().split()
+        (self.folder / "wrapped.txt").write_text("\n".join(" ".join(words[i:i + 3]) for i in range(5, len(words), 3)))
+        done = self.kaiju(*measure, "wrapped.txt", "--json")
+        self.assertIn("overlaps the calibration text", done.stderr)
+        self.assertGreater(json.loads(done.stdout)["calibration_overlap"], 0.5)
 
     def test_a_knot_of_stock_types_is_the_model(self):
         self.tiny_model(type="q8_0")

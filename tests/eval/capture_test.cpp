@@ -106,7 +106,7 @@ TEST(Capture, full_covariances_are_those_of_the_activations) {
     EXPECT_EQ(file.model_id(), "tiny");
     ASSERT_TRUE(file.calibration());
     EXPECT_EQ(file.calibration()->source, "text");
-    EXPECT_FALSE(file.calibration()->line_hashes.empty());
+    EXPECT_FALSE(file.calibration()->window_hashes.empty());
     const auto* entry = file.find("blk.1.ffn_down_in");
     ASSERT_NE(entry, nullptr);
     const SlowMoments slow = slow_moments(fixture, 6);

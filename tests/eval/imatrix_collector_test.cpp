@@ -68,9 +68,9 @@ TEST(CollectImportance, SeesEveryTokenInEveryLayerAndSurvivesTheFile) {
     const auto calibration = format::calibration_of(read);
     ASSERT_TRUE(calibration);
     EXPECT_EQ(calibration->source, "calibration.txt");
-    EXPECT_EQ(calibration->line_hashes, importance.line_hashes);
-    EXPECT_GT(overlap_with(text, calibration->line_hashes).shared, 2U);
-    EXPECT_EQ(overlap_with(kaiju::test::tiny_text(3000, 9), calibration->line_hashes).shared, 0U);
+    EXPECT_EQ(calibration->window_hashes, importance.window_hashes);
+    EXPECT_GT(overlap_with(text, calibration->window_hashes).shared, 2U);
+    EXPECT_EQ(overlap_with(kaiju::test::tiny_text(3000, 9), calibration->window_hashes).shared, 0U);
 }
 
 TEST(CollectImportance, RefusesShortTexts) {

@@ -12,7 +12,7 @@ using test::bytes_of;
 using test::expect_error;
 
 constexpr std::string_view kMetadata =
-    R"({"calibration":{"line_hashes":[1,18446744073709551615],"source":"wiki"},"model_id":"tiny"})";
+    R"({"calibration":{"window_hashes":[1,18446744073709551615],"source":"wiki"},"model_id":"tiny"})";
 
 /// Two taps: 2 columns (1 0.5; 0.5 4) and 1 column (9).
 std::filesystem::path write_small(const std::filesystem::path& path, float off_diagonal = 0.5F) {
@@ -35,7 +35,7 @@ TEST(Covariance, what_is_written_is_read_back) {
     EXPECT_EQ(file.model_id(), "tiny");
     ASSERT_TRUE(file.calibration());
     EXPECT_EQ(file.calibration()->source, "wiki");
-    EXPECT_EQ(file.calibration()->line_hashes, (std::vector<uint64_t>{1, 18446744073709551615U}));
+    EXPECT_EQ(file.calibration()->window_hashes, (std::vector<uint64_t>{1, 18446744073709551615U}));
     ASSERT_EQ(file.entries().size(), 2U);
     const CovarianceEntry* entry = file.find("blk.0.attn_in");
     ASSERT_NE(entry, nullptr);

@@ -97,7 +97,7 @@ TEST(Qspec, what_cannot_gate_says_why) {
         expect_error(ErrorCode::bad_input, parts,
                      [&] { check_gate_ready(parse_qspec(object.dump()), kVocabulary); });
     };
-    refuse({{"modality", "image"}}, {"smollm2-135m is not ready", "'image', not text"});
+    refuse({{"modality", "image"}}, {"qspec smollm2-135m: ", "'image', not text"});
     refuse({{"prompt_tokens", {1}}, {"expect_token", 1}}, {"sentinel of a gateway"});
     refuse({{"reject_token", 7042}}, {"both 7042"});
     refuse({{"expect_token", 49152}}, {"token 49152 is outside the model's vocabulary of 49152"});

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "lattice/decoders.h"
 #include "lattice/leech.h"
 #include "support/test_files.h"
@@ -127,6 +128,32 @@ TEST(Gate, ADistanceThatContradictsAKnownPointFails) {
     EXPECT_FALSE(report.pass());
     EXPECT_EQ(report.sets.back().far, 1U);
     EXPECT_EQ(report.sets.back().different, 0U);
+}
+
+TEST(Gate, DoesNotPassWithoutATest) {
+    Monitor monitor;
+    const auto decoder = make_decoder("pruned");
+    const auto refused = [&](const GateOptions& options, std::span<const float> weights) {
+        try {
+            (void)run_gate(*decoder, options, weights, {}, monitor);
+        } catch (const Error& error) {
+            return error.code() == ErrorCode::usage;
+        }
+        return false;
+    };
+    GateOptions options;
+    options.uniform = options.structured = options.blocks = options.code_words = options.moment = 0;
+    EXPECT_TRUE(refused(options, {}));
+    for (const size_t points : {size_t{1}, size_t{2}, kFewestForMoment - 1}) {
+        options.moment = points;
+        EXPECT_TRUE(refused(options, {})) << points << " points have no second moment to speak of";
+    }
+    options.moment = kFewestForMoment;
+    EXPECT_FALSE(refused(options, {}));
+    EXPECT_TRUE(refused(options, std::vector<float>(kDimension, 1))) << "blocks that would not be looked at";
+    const GateReport report = run_gate(*decoder, options, {}, {}, monitor);
+    EXPECT_TRUE(report.sets.empty()) << "what was not tested is not listed as passed";
+    EXPECT_TRUE(report.pass());
 }
 
 TEST(Gate, BlocksComeAtTheStepsOfTheEncoder) {
