@@ -1,4 +1,4 @@
-// kaiju bench kernel: KAIJU1's products against ggml's own types on the same shape.
+// kaiju bench kernel: products of our wires against ggml's own types on the same shape.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -53,13 +53,13 @@ int run(Session& session, const Options& options) {
 
 void add_bench_kernel(CLI::App& group, Session& session) {
     auto options = std::make_shared<Options>();
-    CLI::App* command =
-        add_command(group, session, "kernel",
-                    "Microseconds of the product of a matrix with one or more tokens: KAIJU1 and ggml's own "
-                    "types, taking turns in one process. Activations are brought into each kernel's form "
-                    "within the time. Stock types want columns that are multiples of 256.",
-                    "kaiju bench kernel --rows 4096 --cols 4096 --batch 1 --json",
-                    [options](Session& current) { return run(current, *options); });
+    CLI::App* command = add_command(
+        group, session, "kernel",
+        "Microseconds of the product of a matrix with one or more tokens: KAIJU1, KAIJU4 and ggml's own "
+        "types, taking turns in one process. Activations are brought into each kernel's form "
+        "within the time. Stock types want columns that are multiples of 256.",
+        "kaiju bench kernel --rows 4096 --cols 4096 --batch 1 --json",
+        [options](Session& current) { return run(current, *options); });
     command->add_option("--rows", options->bench.rows, "Rows of the matrix")
         ->check(between(1, 1 << 20))
         ->capture_default_str();
@@ -78,7 +78,7 @@ void add_bench_kernel(CLI::App& group, Session& session) {
     command->add_option("--seconds", options->bench.seconds, "How long each row is measured")
         ->check(between(0.001, 600.0))
         ->capture_default_str();
-    command->add_flag("--precise", options->bench.precise, "KAIJU1 with f32 activations");
+    command->add_flag("--precise", options->bench.precise, "KAIJU1 and KAIJU4 with f32 activations");
     add_threads(*command, options->threads);
     add_json(*command, session);
 }

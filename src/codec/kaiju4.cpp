@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "base/error.h"
 
@@ -31,12 +32,14 @@ int log2_of(uint32_t power) {
     return std::countr_zero(power);
 }
 
-/// `count` bits from bit `at` on, count <= 16. Bytes beyond the field's own are not touched.
-uint32_t get_bits(const uint8_t* bytes, uint64_t at, unsigned count) {
+/// `count` bits from bit `at` on of `size` bytes, count <= 16.
+uint32_t get_bits(const uint8_t* bytes, uint64_t size, uint64_t at, unsigned count) {
     uint32_t value = 0;
-    const uint64_t last = (at + count - 1) / 8;
-    for (uint64_t byte = at / 8; byte <= last; ++byte) {
-        value |= uint32_t{bytes[byte]} << (8 * (byte - at / 8));
+    const uint64_t first = at / 8;
+    if (first + sizeof(value) <= size) {
+        std::memcpy(&value, bytes + first, sizeof(value));
+    } else {
+        std::memcpy(&value, bytes + first, size - first);
     }
     return value >> (at % 8) & ((1U << count) - 1);
 }
@@ -132,9 +135,11 @@ Block get_block(const uint8_t* record, const Layout& layout, uint64_t b) {
     block.code.sequence = static_cast<uint16_t>(head >> 13 & 511);
     block.q = static_cast<uint8_t>(head >> 22);
     const uint8_t* const indices = heads + kHeadBytes * layout.n_blocks();
+    const uint64_t size = layout.index_bytes();
     const auto g = static_cast<unsigned>(layout.index_bits);
     for (size_t j = 0; j < lattice::kGroups; ++j) {
-        block.code.index[j] = static_cast<uint16_t>(get_bits(indices, (lattice::kGroups * b + j) * g, g));
+        block.code.index[j] =
+            static_cast<uint16_t>(get_bits(indices, size, (lattice::kGroups * b + j) * g, g));
     }
     return block;
 }

@@ -16,10 +16,11 @@ struct KernelBenchOptions {
     uint32_t cols = 4096;
     std::vector<uint32_t> batches = {1, 8, 512};  ///< tokens multiplied together
     std::vector<int> threads = {1};
-    /// KAIJU1 and stock types; and "read", which reads KAIJU1's payload and does nothing with it.
-    std::vector<std::string> types = {"KAIJU1", "IQ3_XXS", "IQ3_S", "Q3_K", "Q4_K", "F16", "read"};
+    /// Wires of ours and stock types; and "read", which reads KAIJU1's payload and does nothing with it.
+    std::vector<std::string> types = {"KAIJU1", "KAIJU4_2", "KAIJU4_3", "KAIJU4_4", "IQ3_XXS",
+                                      "IQ3_S",  "Q3_K",     "Q4_K",     "F16",      "read"};
     double seconds = 0.5;  ///< how long each row is measured
-    bool precise = false;  ///< KAIJU1 with f32 activations
+    bool precise = false;  ///< wires of ours with f32 activations
 };
 
 /// One product of a rows x cols matrix with `batch` tokens, activations brought into the kernel's form

@@ -12,10 +12,10 @@
 
 #include "base/error.h"
 #include "codec/kaiju1.h"
+#include "codec/kaiju4.h"
 #include "codec/stock.h"
 #include "runtime/bench.h"
 #include "runtime/llama_log.h"
-#include "runtime/native/kaiju1_matrix.h"
 #include "runtime/native/packed_nodes.h"
 #include "runtime/threadpool.h"
 
@@ -79,15 +79,45 @@ std::vector<std::byte> random_kaiju1(uint32_t rows, uint32_t cols) {
     return payload;
 }
 
+std::vector<std::byte> random_kaiju4(uint32_t rows, uint32_t cols, int index_bits) {
+    namespace wire = codec::kaiju4;
+    const auto layout = wire::Layout::for_matrix(rows, cols, index_bits);
+    std::vector<std::byte> payload = wire::make_head(layout, 1, {1.0F, 1.15F, 1.3225F, 1.520875F});
+    const size_t head = payload.size();
+    payload.resize(layout.payload_bytes());
+    auto* const records = reinterpret_cast<uint8_t*>(payload.data()) + head;
+    std::mt19937 random(1);
+    for (uint32_t row = 0; row < std::min(rows, kMadeRows); ++row) {
+        uint8_t* const record = records + row * layout.row_bytes();
+        const uint16_t scale = wire::to_bf16(0.01F);
+        std::memcpy(record, &scale, sizeof(scale));
+        for (uint64_t b = 0; b < layout.n_blocks(); ++b) {
+            const auto below = [&](uint32_t limit) { return static_cast<uint16_t>(random() % limit); };
+            wire::Block block = {
+                .code = {.word = below(4096), .m = static_cast<uint8_t>(below(2)), .sequence = below(512)},
+                .q = static_cast<uint8_t>(below(wire::kMultipliers))};
+            for (uint16_t& index : block.code.index) {
+                index = below(1U << index_bits);
+            }
+            wire::put_block(record, layout, b, block);
+        }
+    }
+    repeat_rows(payload.data() + head, rows, layout.row_bytes());
+    return payload;
+}
+
 /// One type's matrix, and how a graph multiplies with it.
 class Product {
   public:
     Product(std::string type, const KernelBenchOptions& options)
         : info_{.name = "weights", .type = std::move(type), .shape = {options.rows, options.cols}} {
         if (is_ours()) {
-            payload_ = random_kaiju1(options.rows, options.cols);
-            matrix_ = std::make_unique<Kaiju1Matrix>(
-                payload_, options.precise ? Activations::f32 : Activations::int8, default_threads());
+            const auto index_bits = codec::kaiju4::index_bits_of(info_.type);
+            payload_ = index_bits ? random_kaiju4(options.rows, options.cols, *index_bits)
+                                  : random_kaiju1(options.rows, options.cols);
+            info_.nbytes = payload_.size();
+            matrix_ = pack_matrix(info_, payload_, options.precise ? Activations::f32 : Activations::int8,
+                                  default_threads());
         } else {
             // Types that want importance get the same for all columns.
             const codec::StockEncoder encoder(info_.type, true);
@@ -102,7 +132,7 @@ class Product {
     }
 
     [[nodiscard]] const std::string& type() const { return info_.type; }
-    [[nodiscard]] std::string kernel() const { return is_ours() ? chosen_kaiju1_kernels().name : "ggml"; }
+    [[nodiscard]] std::string kernel() const { return matrix_ ? matrix_->kernel() : "ggml"; }
     [[nodiscard]] size_t bytes() const { return payload_.size(); }
     [[nodiscard]] Bytes payload() const { return payload_; }
 
@@ -147,7 +177,7 @@ class Product {
 
     format::TensorInfo info_;
     std::vector<std::byte> payload_;
-    std::unique_ptr<Kaiju1Matrix> matrix_;
+    std::unique_ptr<PackedMatrix> matrix_;
 };
 
 /// Reads bytes as 64-bit words, a share per thread.

@@ -8,62 +8,18 @@
 #include <random>
 
 #include "base/error.h"
+#include "packed_product.h"
 #include "support/random_kaiju1.h"
 
 namespace kaiju::runtime {
 namespace {
 
+using kaiju::test::Exact;
+using kaiju::test::multiply;
+using kaiju::test::multiply_exactly;
 using kaiju::test::random_kaiju1;
+using kaiju::test::random_values;
 using kaiju1_kernels::Kernels;
-
-std::vector<float> random_values(size_t count, uint64_t seed) {
-    std::mt19937_64 random(seed);
-    std::vector<float> values(count);
-    for (float& value : values) {
-        value = (static_cast<float>(random() % 20001) - 10000) / 1000 *
-                (random() % 16 == 0 ? 20.0F : 1.0F);  // outliers too
-    }
-    return values;
-}
-
-/// y = W x, by `nth` threads one after the other.
-std::vector<float> multiply(const Kaiju1Matrix& matrix, const std::vector<float>& x, size_t tokens, int nth) {
-    const size_t stride = x.size() / tokens;
-    std::vector<float> prepared((matrix.prepared_bytes(tokens) + 3) / 4);
-    auto* bytes = reinterpret_cast<std::byte*>(prepared.data());
-    std::vector<float> y(tokens * matrix.rows());
-    for (int ith = 0; ith < nth; ++ith) {
-        matrix.prepare(x.data(), stride, tokens, bytes, ith, nth);
-    }
-    for (int ith = 0; ith < nth; ++ith) {
-        matrix.multiply(bytes, tokens, y.data(), matrix.rows(), ith, nth);
-    }
-    return y;
-}
-
-/// The decoder's weights times x in f64, and with each product's absolute value.
-struct Exact {
-    std::vector<double> y;
-    std::vector<double> size;
-};
-
-Exact multiply_exactly(const codec::kaiju1::TensorView& view, const std::vector<float>& x, size_t tokens) {
-    const size_t rows = view.layout().rows;
-    const size_t cols = view.layout().cols;
-    std::vector<float> weights(rows * cols);
-    view.decode_rows(0, rows, weights.data());
-    Exact exact{std::vector<double>(tokens * rows), std::vector<double>(tokens * rows)};
-    for (size_t t = 0; t < tokens; ++t) {
-        for (size_t r = 0; r < rows; ++r) {
-            for (size_t c = 0; c < cols; ++c) {
-                const double product = double{weights[r * cols + c]} * x[t * cols + c];
-                exact.y[t * rows + r] += product;
-                exact.size[t * rows + r] += std::abs(product);
-            }
-        }
-    }
-    return exact;
-}
 
 struct Shape {
     uint32_t rows;
@@ -85,10 +41,10 @@ TEST_P(Kaiju1MatrixTest, F32ProductIsTheDecodersWeightsTimesTheInput) {
         const Kaiju1Matrix matrix(made.payload, Activations::f32, 1, *GetParam());
         for (const size_t tokens : {1, 2, 33}) {
             const auto x = random_values(tokens * made.layout.cols, tokens);
-            const Exact exact = multiply_exactly(view, x, tokens);
+            const Exact exact = multiply_exactly(view, made.layout.rows, x, tokens);
             const auto y = multiply(matrix, x, tokens, 2);
             for (size_t i = 0; i < y.size(); ++i) {
-                ASSERT_NEAR(y[i], exact.y[i], 2e-6 * exact.size[i]) << shape.rows << " rows, value " << i;
+                ASSERT_NEAR(y[i], exact.y[i], 2e-6 * exact.absolute[i]) << shape.rows << " rows, value " << i;
             }
         }
     }
@@ -103,14 +59,14 @@ TEST_P(Kaiju1MatrixTest, Int8ProductIsWithinTheRoundingOfTheInput) {
             auto x = random_values(tokens * made.layout.cols, 100 + tokens);
             // Multiples of 1/127 of a power of two within a block would be exact; any input is within half a
             // step of its block's scale, which is at most the largest input over 127.
-            const Exact exact = multiply_exactly(view, x, tokens);
+            const Exact exact = multiply_exactly(view, made.layout.rows, x, tokens);
             const auto y = multiply(matrix, x, tokens, 3);
             double error = 0;
             double size = 0;
             for (size_t i = 0; i < y.size(); ++i) {
                 error += std::abs(y[i] - exact.y[i]);
-                size += exact.size[i];
-                ASSERT_NEAR(y[i], exact.y[i], 0.6 * exact.size[i] + 1e-30);
+                size += exact.absolute[i];
+                ASSERT_NEAR(y[i], exact.y[i], 0.6 * exact.absolute[i] + 1e-30);
             }
             EXPECT_LT(error, 0.02 * size) << shape.rows << " rows, " << tokens << " tokens";
         }
@@ -134,10 +90,10 @@ TEST_P(Kaiju1MatrixTest, IntegersAreMultipliedExactly) {
                 i % 24 == 0 ? -limit : static_cast<int>(random() % (2 * limit + 1)) - limit);
         }
     }
-    const Exact exact = multiply_exactly(view, x, kTokens);
+    const Exact exact = multiply_exactly(view, made.layout.rows, x, kTokens);
     const auto y = multiply(matrix, x, kTokens, 1);
     for (size_t i = 0; i < y.size(); ++i) {
-        ASSERT_NEAR(y[i], exact.y[i], 1e-6 * exact.size[i]) << i;
+        ASSERT_NEAR(y[i], exact.y[i], 1e-6 * exact.absolute[i]) << i;
     }
 }
 
@@ -186,11 +142,7 @@ TEST_P(Kaiju1MatrixTest, WhatIsNotFiniteStaysVisible) {
 INSTANTIATE_TEST_SUITE_P(Kernels, Kaiju1MatrixTest,
                          ::testing::ValuesIn(available_kaiju1_kernels().begin(),
                                              available_kaiju1_kernels().end()),
-                         [](const auto& kernels) {
-                             std::string name = kernels.param->name;
-                             std::erase(name, '-');
-                             return name;
-                         });
+                         [](const auto& kernels) { return test::kernels_name(kernels.param); });
 
 TEST(Kaiju1Matrix, RefusesDamagedPayloads) {
     const auto made = random_kaiju1(1, 20, 24, 2, 0);

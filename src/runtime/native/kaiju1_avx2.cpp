@@ -1,24 +1,15 @@
-// KAIJU1 products with AVX2 and FMA: a 256-bit vector holds four columns of eight rows.
-#include <immintrin.h>
-
+// KAIJU1 products with AVX2 and FMA.
 #include "runtime/native/kaiju1_portable-inl.h"
+#include "runtime/native/packed_avx2-inl.h"
 
 namespace kaiju::runtime::kaiju1_kernels {
 
 namespace {
 
-constexpr size_t kLanes = 8;  // rows in a vector: half a group
-
-inline __m256i load(const uint8_t* at) {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
-}
-
-/// Four activations in every row's lane: a load, no arithmetic, so they are loaded again rather than kept.
-inline __m256i broadcast_quad(const int8_t* a) {
-    int32_t quad = 0;
-    std::memcpy(&quad, a, sizeof(quad));
-    return _mm256_set1_epi32(quad);
-}
+using packed::add_product;
+using packed::broadcast_quad;
+using packed::kLanes;
+using packed::load;
 
 /// The eight rows' bytes at `at`, sign-extended.
 inline __m256i load_rows(const uint8_t* at) {
@@ -88,24 +79,12 @@ inline __m256i sum_side_block(const uint8_t* block, size_t half, const SideActiv
     return _mm256_add_epi32(even_sum, odd_sum);
 }
 
-/// sum * scale * factor + acc, in the order that all instruction sets keep.
-inline __m256 add_product(__m256i sum, __m256 scale, __m256 factor, __m256 acc) {
-    return _mm256_fmadd_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(sum), scale), factor, acc);
-}
-
 /// Stores a half group's answers, those of them that are rows of the matrix.
 inline void store(const View& w, size_t group, size_t half, __m256 side, __m256 bulk, float* y) {
     const float* scales = w.scales + 2 * kRows * group + kLanes * half;
     const __m256 result =
         _mm256_fmadd_ps(bulk, _mm256_loadu_ps(scales), _mm256_mul_ps(side, _mm256_loadu_ps(scales + kRows)));
-    const size_t row = kRows * group + kLanes * half;
-    if (row + kLanes <= w.rows) {
-        _mm256_storeu_ps(y + row, result);
-    } else if (row < w.rows) {
-        float values[kLanes];
-        _mm256_storeu_ps(values, result);
-        std::memcpy(y + row, values, (w.rows - row) * sizeof(float));
-    }
+    packed::store_rows(w.rows, group, half, result, y);
 }
 
 /// One token: weights go straight from memory into the sums.
@@ -127,8 +106,8 @@ void multiply_one(const View& w, size_t first, size_t last, const unsigned char*
         const auto* at = reinterpret_cast<const Activation*>(side_at);
         for (size_t b = 0; b < w.blocks; ++b, block += kBlockBytes, ++at) {
             const __m256 scale = _mm256_set1_ps(at->scale);
-            const __m256 minus_7 = _mm256_castsi256_ps(_mm256_set1_epi32(at->minus_7_sums));
-            const __m256 minus_6 = _mm256_castsi256_ps(_mm256_set1_epi32(at->minus_6_sums));
+            const __m256 minus_7 = _mm256_castsi256_ps(_mm256_set1_epi32(at->offsets[0]));
+            const __m256 minus_6 = _mm256_castsi256_ps(_mm256_set1_epi32(at->offsets[1]));
             for (size_t half = 0; half < 2; ++half) {
                 const __m256i index = load_rows(block + 144 + 8 * half);
                 const __m256i offset =  // by bit 7 of the index, which its extension left at bit 31
@@ -198,7 +177,7 @@ void multiply_tile(const View& w, size_t first, size_t last, const unsigned char
                 s0 = _mm256_add_epi16(s0, _mm256_maddubs_epi16(c[4], broadcast_quad(at->a + 16)));
                 s1 = _mm256_add_epi16(s1, _mm256_maddubs_epi16(c[5], broadcast_quad(at->a + 20)));
                 const __m256i sum = _mm256_add_epi32(_mm256_madd_epi16(_mm256_add_epi16(s0, s1), ones),
-                                                     _mm256_set1_epi32(at->minus_7_sums));
+                                                     _mm256_set1_epi32(at->offsets[0]));
                 bulk[t] = add_product(sum, _mm256_set1_ps(at->scale), factor, bulk[t]);
             }
         }

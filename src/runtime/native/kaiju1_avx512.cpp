@@ -1,18 +1,13 @@
-// KAIJU1 products with AVX-512 VNNI: a 512-bit vector holds four columns of a whole group of rows, and one
-// instruction sums four products of bytes.
-#include <immintrin.h>
-
+// KAIJU1 products with AVX-512 VNNI.
 #include "runtime/native/kaiju1_portable-inl.h"
+#include "runtime/native/packed_avx512-inl.h"
 
 namespace kaiju::runtime::kaiju1_kernels {
 
 namespace {
 
-inline __m512i broadcast_quad(const int8_t* a) {
-    int32_t quad = 0;
-    std::memcpy(&quad, a, sizeof(quad));
-    return _mm512_set1_epi32(quad);
-}
+using packed::add_product;
+using packed::broadcast_quad;
 
 /// The low bits of w4 and w5 at bits 0 and 1 of every lane, other bits undefined.
 inline __m512i low_bits(const uint8_t* at) {
@@ -51,11 +46,6 @@ inline __m512i sum_side_block(const __m512i* even, const __m512i* odd, const Sid
         odd_sum = _mm512_dpwssd_epi32(odd_sum, odd[j], _mm512_set1_epi32(pairs[1]));
     }
     return _mm512_add_epi32(even_sum, odd_sum);
-}
-
-/// sum * scale * factor + acc, in the order that all instruction sets keep.
-inline __m512 add_product(__m512i sum, __m512 scale, __m512 factor, __m512 acc) {
-    return _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sum), scale), factor, acc);
 }
 
 /// A tile of tokens (or one) times `Groups` groups of rows side by side: every block is unpacked once, every
@@ -113,8 +103,8 @@ void multiply_groups(const View& w, size_t group, const unsigned char* x, size_t
                         _mm512_dpbusd_epi32(j < 2 ? _mm512_setzero_si512() : sums[j % 2][g], quads[g][j], a);
                 }
             }
-            const __m512i minus_7 = _mm512_set1_epi32(at->minus_7_sums);
-            const __m512i minus_6 = _mm512_set1_epi32(at->minus_6_sums);
+            const __m512i minus_7 = _mm512_set1_epi32(at->offsets[0]);
+            const __m512i minus_6 = _mm512_set1_epi32(at->offsets[1]);
             const __m512 scale = _mm512_set1_ps(at->scale);
             for (size_t g = 0; g < Groups; ++g) {
                 const __m512i sum = _mm512_slli_epi32(_mm512_add_epi32(sums[0][g], sums[1][g]), 1);
@@ -127,8 +117,7 @@ void multiply_groups(const View& w, size_t group, const unsigned char* x, size_t
         const __m512 row_scales = _mm512_loadu_ps(w.scales + 2 * kRows * (group + g));
         const __m512 side_scales = _mm512_loadu_ps(w.scales + 2 * kRows * (group + g) + kRows);
         const size_t first_row = kRows * (group + g);
-        const size_t rows = w.rows - first_row < kRows ? w.rows - first_row : kRows;
-        const auto mask = static_cast<__mmask16>((1U << rows) - 1);
+        const __mmask16 mask = packed::rows_of(w.rows, group + g);
         for (size_t t = 0; t < tokens; ++t) {
             const __m512 result =
                 _mm512_fmadd_ps(bulk[t][g], row_scales, _mm512_mul_ps(side[t][g], side_scales));

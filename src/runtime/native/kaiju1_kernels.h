@@ -10,8 +10,7 @@
 // (fewer instructions, but a third more memory, and memory is what limits one token at a time), base 6 (three
 // weights in a byte, 2.67 bits, but two multiplications to take them apart).
 //
-// Rows lie in groups of 16, so that a lane of a vector is a row and no sum crosses lanes. A group holds its
-// side-band, then its blocks:
+// A group of rows (packed_kernels.h) holds its side-band, then its blocks:
 //     side-band: for each 24 columns (the last padded with zeros), 6 quads of 64 bytes: i8 of row r, column
 //                4j + k at 4r + k of quad j.
 //     block, 160 bytes: lanes as above, quads w0..w5 of 3 bits at the same 64 lanes:
@@ -20,29 +19,23 @@
 //         16 bytes  the low bits of w4 and w5: of lane 32h + 8g + i at bits 2g (w4) and 2g + 1 (w5) of byte
 //                   8h + i
 //         16 bytes  of row r: multiplier index | n << 7
-// Missing rows of the last group are zeros with scale zero.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
+#include "runtime/native/packed_kernels.h"
 
 namespace kaiju::runtime::kaiju1_kernels {
 
-constexpr size_t kRows = 16;         ///< rows in a group
-constexpr size_t kCols = 24;         ///< columns in a block, of the side-band too
-constexpr size_t kQuads = 6;         ///< kCols / 4
+using packed::Activation;
+using packed::kCols;
+using packed::kQuads;
+using packed::kRows;
+using packed::kTile;
+
 constexpr size_t kBlockBytes = 160;  ///< a block of kRows x kCols weights
 constexpr size_t kSideBytes = kRows * kCols;
-constexpr size_t kTile = 32;  ///< tokens that are multiplied together: their activations stay in a cache
 
-/// 24 activations of one token, rounded to `scale` times an integer.
-struct Activation {
-    int8_t a[kCols];  // NOLINT(modernize-avoid-c-arrays): a plain layout
-    float scale;
-    int32_t minus_7_sums;  ///< -7 Σ a
-    int32_t minus_6_sums;  ///< -6 Σ a
-};
-static_assert(sizeof(Activation) == 36);
+/// n - 7, by which the product of a block is 2 Σ w a + (n - 7) Σ a.
+constexpr packed::Offsets kOffsets = {-7, -6};
 
 /// 24 activations of side-band columns, rounded to `scale` times an integer of 16 bits. The most important
 /// columns are those with the largest activations, some of them a hundred times their neighbours', which 8
@@ -64,8 +57,7 @@ struct View {
     const float* multipliers;  ///< 16
 };
 
-/// The kernels of one instruction set. Integers are exact and floating-point operations in one fixed order
-/// (with fused multiply-add), so that all sets give the same bits.
+/// The kernels of one instruction set.
 ///
 /// Activations of `tokens` tokens lie in tiles of kTile, in a tile block by block (side-band first), in a
 /// block token by token. multiply* write rows 16 first .. 16 last (those there are) of every token.

@@ -10,7 +10,7 @@
 #include "base/parallel.h"
 #include "codec/kaiju1.h"
 #include "lattice/golay.h"
-#include "lattice/simd.h"
+#include "runtime/native/kernel_sets.h"
 
 namespace kaiju::runtime {
 
@@ -18,18 +18,6 @@ namespace kernels = kaiju1_kernels;
 namespace wire = codec::kaiju1;
 
 namespace {
-
-#ifdef KAIJU_X86_KERNELS
-bool has_vnni() {
-    return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
-           __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
-           __builtin_cpu_supports("avx512vnni") != 0;
-}
-
-bool has_avx2() {
-    return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
-}
-#endif
 
 /// Four bits of a Golay word as four bytes.
 constexpr auto kSpread = [] {
@@ -139,28 +127,18 @@ void pack_row(const wire::TensorView& source, uint64_t row, const kernels::View&
 }  // namespace
 
 std::span<const kernels::Kernels* const> available_kaiju1_kernels() {
-    static const std::vector<const kernels::Kernels*> available = [] {
-        std::vector<const kernels::Kernels*> found = {&kernels::kScalar};
+    static constexpr std::array kAll = {
+        &kernels::kScalar,
 #ifdef KAIJU_X86_KERNELS
-        if (has_avx2()) {
-            found.push_back(&kernels::kAvx2);
-        }
-        if (has_vnni()) {
-            found.push_back(&kernels::kAvx512Vnni);
-        }
+        &kernels::kAvx2,
+        &kernels::kAvx512Vnni,
 #endif
-        return found;
-    }();
-    return available;
+    };
+    return std::span(kAll).first(available_kernel_sets());
 }
 
 const kernels::Kernels& chosen_kaiju1_kernels() {
-    using lattice::Simd;
-    const Simd simd = lattice::chosen_simd();
-    const auto available = available_kaiju1_kernels();
-    // There are no kernels for SSE4, and without VNNI none for AVX-512: the next weaker ones serve.
-    const size_t allowed = simd == Simd::avx512 ? 3 : simd == Simd::avx2 ? 2 : 1;
-    return *available[std::min(allowed, available.size()) - 1];
+    return *available_kaiju1_kernels()[allowed_kernel_sets() - 1];
 }
 
 Kaiju1Matrix::Kaiju1Matrix(Bytes payload, Activations activations, int threads,
@@ -220,11 +198,9 @@ bool Kaiju1Matrix::shares_preparation(const PackedMatrix& other) const {
 void Kaiju1Matrix::prepare(const float* x, size_t stride, size_t tokens, std::byte* out, int ith,
                            int nth) const {
     const size_t blocks = view_.side_blocks + view_.blocks;
-    const size_t units = blocks * tokens;
-    const size_t begin = units * static_cast<size_t>(ith) / static_cast<size_t>(nth);
-    const size_t end = units * (static_cast<size_t>(ith) + 1) / static_cast<size_t>(nth);
+    const Share share(blocks * tokens, ith, nth);
     // Units lie tile by tile, in a tile block by block, in a block token by token.
-    for (size_t unit = begin; unit < end; ++unit) {
+    for (size_t unit = share.begin; unit < share.end; ++unit) {
         const size_t tile = unit / (kernels::kTile * blocks) * kernels::kTile;
         const size_t count = std::min(kernels::kTile, tokens - tile);
         const size_t in_tile = unit - tile * blocks;
@@ -252,30 +228,14 @@ void Kaiju1Matrix::prepare(const float* x, size_t stride, size_t tokens, std::by
 
 void Kaiju1Matrix::multiply(const std::byte* prepared, size_t tokens, float* y, size_t stride, int ith,
                             int nth) const {
-    const size_t groups = (view_.rows + kernels::kRows - 1) / kernels::kRows;
-    const size_t first = groups * static_cast<size_t>(ith) / static_cast<size_t>(nth);
-    const size_t last = groups * (static_cast<size_t>(ith) + 1) / static_cast<size_t>(nth);
+    const Share share((view_.rows + kernels::kRows - 1) / kernels::kRows, ith, nth);
     if (activations_ == Activations::int8) {
-        kernels_->multiply(view_, first, last, reinterpret_cast<const unsigned char*>(prepared), tokens, y,
-                           stride);
+        kernels_->multiply(view_, share.begin, share.end, reinterpret_cast<const unsigned char*>(prepared),
+                           tokens, y, stride);
     } else {
-        kernels_->multiply_f32(view_, first, last, reinterpret_cast<const float*>(prepared), tokens, y,
-                               stride);
+        kernels_->multiply_f32(view_, share.begin, share.end, reinterpret_cast<const float*>(prepared),
+                               tokens, y, stride);
     }
-}
-
-std::unique_ptr<PackedMatrix> pack_matrix(const format::TensorInfo& info, Bytes payload,
-                                          Activations activations, int threads) {
-    if (info.type != "KAIJU1") {
-        throw Error(ErrorCode::bad_input, fmt::format("type {} has no kernel in this runtime", info.type));
-    }
-    auto matrix = std::make_unique<Kaiju1Matrix>(payload, activations, threads);
-    if (info.shape.size() != 2 || info.shape[0] != matrix->rows() || info.shape[1] != matrix->cols()) {
-        throw Error(ErrorCode::bad_input,
-                    fmt::format("shape is not the {} x {} that the payload's header gives", matrix->rows(),
-                                matrix->cols()));
-    }
-    return matrix;
 }
 
 }  // namespace kaiju::runtime

@@ -23,6 +23,7 @@ class Kaiju1Matrix final : public PackedMatrix {
     Kaiju1Matrix(Bytes payload, Activations activations, int threads,
                  const kaiju1_kernels::Kernels& kernels = chosen_kaiju1_kernels());
 
+    [[nodiscard]] const char* kernel() const override { return kernels_->name; }
     [[nodiscard]] size_t rows() const override { return view_.rows; }
     [[nodiscard]] size_t cols() const override { return cols_; }
     [[nodiscard]] size_t bytes() const override;

@@ -1,60 +1,23 @@
 // What every instruction set's file compiles for itself, in plain C++. All of it has internal linkage: the
 // linker must not take one file's copy, with its instructions, for all.
-#include <cmath>
-#include <cstring>
-
 #include "runtime/native/kaiju1_kernels.h"
+#include "runtime/native/packed_portable-inl.h"
 
 namespace kaiju::runtime::kaiju1_kernels {
 namespace {
 
-/// Rounds to the nearest integer, half to even, for |x| < 2^22: the sum has no room for a fraction.
-inline float round_to_integer(float x) {
-    constexpr float kMagic = 12582912.0F;  // 1.5 * 2^23
-    return x + kMagic - kMagic;
-}
-
-/// How 24 values are rounded to integers of at most `limit`: x * inverse, then integer * scale.
-struct Rounding {
-    float inverse;
-    float scale;
-};
-
-Rounding rounding_of(const float* x, float limit) {
-    float largest = 0;
-    float sum = 0;  // finds what is not finite: a maximum would step over NaN
-    for (size_t i = 0; i < kCols; ++i) {
-        const float size = std::fabs(x[i]);
-        largest = size > largest ? size : largest;
-        sum += size;
-    }
-    const float inverse = largest > 0 ? limit / largest : 0.0F;
-    // The reciprocal of a very small number overflows: such a block is zero.
-    const bool usable = sum - sum == 0 && inverse - inverse == 0;
-    return usable ? Rounding{inverse, largest / limit} : Rounding{0, sum - sum};
-}
-
-int32_t round_value(float x, const Rounding& rounding) {
-    return rounding.inverse == 0 ? 0 : static_cast<int32_t>(round_to_integer(x * rounding.inverse));
-}
+using packed::accumulate;
 
 void quantise(const float* x, Activation* out) {
-    const Rounding rounding = rounding_of(x, 127);
-    int32_t total = 0;
-    for (size_t i = 0; i < kCols; ++i) {
-        const int32_t a = round_value(x[i], rounding);
-        out->a[i] = static_cast<int8_t>(a);
-        total += a;
-    }
-    out->scale = rounding.scale;
-    out->minus_7_sums = -7 * total;
-    out->minus_6_sums = -6 * total;
+    packed::quantise(x, kOffsets, out);
 }
 
 void quantise_side(const float* x, SideActivation* out) {
-    const Rounding rounding = rounding_of(x, 32767);
+    const packed::Rounding rounding = packed::rounding_of(x, 32767);
+    int16_t a[kCols];
+    packed::round_values(x, rounding, a);
     for (size_t i = 0; i < kCols; ++i) {
-        out->a[side_position(i)] = static_cast<int16_t>(round_value(x[i], rounding));
+        out->a[side_position(i)] = a[i];
     }
     out->scale = rounding.scale;
 }
@@ -86,22 +49,6 @@ void decode_side_block(const uint8_t* block, float* out) {
         for (size_t row = 0; row < kRows; ++row) {
             out[column * kRows + row] =
                 static_cast<float>(static_cast<int8_t>(block[64 * (column / 4) + 4 * row + column % 4]));
-        }
-    }
-}
-
-/// acc[r] += factor[r] * Σ_c weights[c][r] x[c], for each token.
-void accumulate(const float* weights, const float* factor, const float* x, size_t tokens, float* acc) {
-    for (size_t t = 0; t < tokens; ++t) {
-        float sum[kRows] = {};
-        for (size_t column = 0; column < kCols; ++column) {
-            const float value = x[kCols * t + column];
-            for (size_t row = 0; row < kRows; ++row) {
-                sum[row] += weights[column * kRows + row] * value;
-            }
-        }
-        for (size_t row = 0; row < kRows; ++row) {
-            acc[kRows * t + row] += factor[row] * sum[row];
         }
     }
 }

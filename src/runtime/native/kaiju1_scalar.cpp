@@ -1,38 +1,13 @@
 // KAIJU1 products without vector instructions: the meaning of the others, and a full peer.
 #include "runtime/native/kaiju1_portable-inl.h"
+#include "runtime/native/packed_scalar-inl.h"
 
 namespace kaiju::runtime::kaiju1_kernels {
 
 namespace {
 
-/// The 24 x 16 integers C of a block, column by column, exact in 8 bits.
-template <typename Decode>
-void decode_to_bytes(Decode decode, const uint8_t* block, int8_t* out) {
-    float values[kCols * kRows];
-    decode(block, values);
-    for (size_t i = 0; i < kCols * kRows; ++i) {
-        out[i] = static_cast<int8_t>(values[i]);
-    }
-}
-
-/// acc[r] = fma(scale Σ_c C[c][r] a[c], factor[r], acc[r]) for each token; the sum is exact.
-template <typename Input, typename Position>
-void accumulate_integers(const int8_t* weights, const float* factor, const Input* x, size_t tokens,
-                         Position position, float* acc) {
-    for (size_t t = 0; t < tokens; ++t) {
-        int32_t sum[kRows] = {};
-        for (size_t column = 0; column < kCols; ++column) {
-            const auto a = x[t].a[position(column)];
-            for (size_t row = 0; row < kRows; ++row) {
-                sum[row] += weights[column * kRows + row] * a;
-            }
-        }
-        for (size_t row = 0; row < kRows; ++row) {
-            float& total = acc[kRows * t + row];
-            total = std::fma(static_cast<float>(sum[row]) * x[t].scale, factor[row], total);
-        }
-    }
-}
+using packed::accumulate_integers;
+using packed::decode_to_bytes;
 
 void multiply_tile(const View& w, size_t group, const unsigned char* x, size_t tokens, float* y,
                    size_t stride) {
@@ -46,12 +21,12 @@ void multiply_tile(const View& w, size_t group, const unsigned char* x, size_t t
     const uint8_t* block = w.groups + group * w.group_bytes;
     const auto* side_x = reinterpret_cast<const SideActivation*>(x);
     for (size_t b = 0; b < w.side_blocks; ++b, block += kSideBytes, side_x += tokens) {
-        decode_to_bytes(decode_side_block, block, weights);
+        decode_to_bytes([&](float* out) { decode_side_block(block, out); }, weights);
         accumulate_integers(weights, factor, side_x, tokens, side_position, side);
     }
     const auto* bulk_x = reinterpret_cast<const Activation*>(side_x);
     for (size_t b = 0; b < w.blocks; ++b, block += kBlockBytes, bulk_x += tokens) {
-        decode_to_bytes(decode_block, block, weights);
+        decode_to_bytes([&](float* out) { decode_block(block, out); }, weights);
         for (size_t row = 0; row < kRows; ++row) {
             factor[row] = w.multipliers[block[144 + row] & 15];
         }

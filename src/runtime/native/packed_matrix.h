@@ -23,6 +23,8 @@ enum class Activations {
 class PackedMatrix {
   public:
     virtual ~PackedMatrix() = default;
+    /// The instruction set of its kernels: "scalar", "avx2" or "avx512-vnni".
+    [[nodiscard]] virtual const char* kernel() const = 0;
     [[nodiscard]] virtual size_t rows() const = 0;
     [[nodiscard]] virtual size_t cols() const = 0;
     /// Memory that the packed weights take.
@@ -38,6 +40,15 @@ class PackedMatrix {
     /// Writes rows() values a token, those of token t at y + t * stride.
     virtual void multiply(const std::byte* prepared, size_t tokens, float* y, size_t stride, int ith,
                           int nth) const = 0;
+};
+
+/// Where the work of thread `ith` of `nth` begins and ends.
+struct Share {
+    size_t begin;
+    size_t end;
+    Share(size_t units, int ith, int nth)
+        : begin(units * static_cast<size_t>(ith) / static_cast<size_t>(nth)),
+          end(units * (static_cast<size_t>(ith) + 1) / static_cast<size_t>(nth)) {}
 };
 
 /// Packs a tensor of a wire of this project, checking every block of it. `threads`: for the packing. Throws
