@@ -33,6 +33,11 @@ make_texts() {
     mv calibration.part calibration.txt
 }
 
+verify_both() {
+    answer verify.json "$kaiju" knot verify kaiju1.knot --json
+    answer verify4.json "$kaiju" knot verify kaiju4.knot --json
+}
+
 ROOT=$PWD
 mkdir -p "$DEMO"
 cd "$DEMO"
@@ -49,17 +54,24 @@ step "mint the argmax gate: what f16 says after \"$PROMPT\"" qspec.json \
 step "encode with KAIJU1" encode.json \
     answer encode.json "$kaiju" encode --model f16.gguf --imatrix importance.gguf --base q4_1.gguf --out kaiju1.knot \
     --encoder v1 --telemetry telemetry.json --resume --json
-step "verify every block, scale and checksum of the knot" verify.json \
-    answer verify.json "$kaiju" knot verify kaiju1.knot --json
-step "export to a GGUF that any llama.cpp runs" kaiju1-f16.gguf \
-    "$kaiju" knot to-gguf kaiju1.knot --out kaiju1-f16.gguf --type f16
-step "argmax gate on the knot" gate.json \
+step "measure how inputs hang together (their covariances, the same text)" covariance.full \
+    "$kaiju" capture --model f16.gguf --text calibration.txt --out covariance.full --full --stride 1 \
+    --max-tokens $((512 * CALIBRATION_CHUNKS))
+step "encode with KAIJU4 at 3 bits, errors fed back" encode4.json \
+    answer encode4.json "$kaiju" encode --model f16.gguf --imatrix importance.gguf --base q4_1.gguf --out kaiju4.knot \
+    --wire KAIJU4 --bits 3 --covariance covariance.full --telemetry telemetry4.json --resume --json
+step "verify every block, scale and checksum of the knots" verify4.json verify_both
+step "export to a GGUF that any llama.cpp runs" kaiju4-f16.gguf \
+    "$kaiju" knot to-gguf kaiju4.knot --out kaiju4-f16.gguf --type f16
+step "argmax gate on the KAIJU1 knot" gate.json \
     answer gate.json "$kaiju" gate run --qspec qspec.json --model kaiju1.knot --json
-step "perplexity and divergence of the Q4_1 original and the knot ($EVALUATION_CHUNKS chunks)" ppl.jsonl \
-    answer ppl.jsonl "$kaiju" ppl --model q4_1.gguf --model kaiju1.knot --reference f16.gguf --text evaluation.txt \
+step "argmax gate on the KAIJU4 knot" gate4.json \
+    answer gate4.json "$kaiju" gate run --qspec qspec.json --model kaiju4.knot --json
+step "perplexity and divergence of the Q4_1 original and the knots ($EVALUATION_CHUNKS chunks)" ppl.jsonl \
+    answer ppl.jsonl "$kaiju" ppl --model q4_1.gguf --model kaiju1.knot --model kaiju4.knot --reference f16.gguf --text evaluation.txt \
     --ctx 512 --chunks "$EVALUATION_CHUNKS" --engine llama --json
-step "let the knot write" sentence.json \
-    answer sentence.json "$kaiju" generate --model kaiju1.knot --prompt "$PROMPT" --tokens 24 --temp 0 --json
+step "let the KAIJU4 knot write" sentence.json \
+    answer sentence.json "$kaiju" generate --model kaiju4.knot --prompt "$PROMPT" --tokens 24 --temp 0 --json
 
 python3 "$ROOT/scripts/demo_table.py"
 printf '\nThis run took %d s; everything is in %s.\n' "$((SECONDS - began))" "$DEMO"

@@ -153,6 +153,9 @@ void print_plan(Session& session, const EncodePlan& plan) {
 int run(Session& session, const Options& given) {
     EncodeOptions options = given.encode;
     options.created_by = "kaiju " KAIJU_VERSION;
+    if (options.encoder.empty()) {
+        options.encoder = options.wire == "KAIJU4" ? "v3" : "v1";
+    }
     given.v3.require_reader(options.encoder);
     options.v3 = given.v3.options(!options.covariance.empty());
     if (given.rates != "measured" && given.rates != "uniform") {
@@ -200,6 +203,7 @@ int run(Session& session, const Options& given) {
 void add_encode(CLI::App& app, Session& session) {
     auto options = std::make_shared<Options>();
     EncodeOptions& encode = options->encode;
+    encode.encoder.clear();
     CLI::App* command = add_command(
         app, session, "encode", "Compress a model to a knot",
         "kaiju encode --model model-f16.gguf --imatrix model.imatrix.gguf --out model-kaiju1.knot",
@@ -234,10 +238,10 @@ void add_encode(CLI::App& app, Session& session) {
                      "KAIJU4: uniform: all tensors the same; measured: what that leaves of the size goes "
                      "where it saves most")
         ->capture_default_str();
-    command
-        ->add_option("--encoder", encode.encoder,
-                     "v1: one nearest-point search a block; v3: error feedback against a covariance")
-        ->capture_default_str();
+    command->add_option(
+        "--encoder", encode.encoder,
+        "v1: one nearest-point search a block; v3: error feedback against a covariance (default: v1, "
+        "with KAIJU4 v3)");
     const auto* sketch =
         command
             ->add_option("--sketch", encode.sketch, "v3: covariance sketches of this model (kaiju capture)")
