@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "codec/block_feedback.h"
 
 namespace kaiju::codec {
 
@@ -27,14 +28,6 @@ constexpr std::array<double, 10> kStepOfSigma = {0.452, 0.384, 0.326, 0.278, 0.2
 /// Blocks that would have to be shrunk by more than this to come inside the book wait for a longer step.
 constexpr float kLeastScale = 0.9F;
 
-using Lanes = std::array<float, kLanes>;
-/// One number per coordinate and lane.
-using BlockLanes = std::array<Lanes, kBlock>;
-
-float* flat(BlockLanes& block) {
-    return block.front().data();
-}
-
 float rounded_scale(float scale) {
     return kaiju4::from_bf16(kaiju4::to_bf16(scale));
 }
@@ -43,7 +36,7 @@ float rounded_scale(float scale) {
 
 /// What a block is to become: 16 rows of targets.
 struct EncoderKaiju4::Aim {
-    BlockLanes target;
+    const BlockLanes& target;
     const float* metric;
     bool keep_if_better;  ///< the code words that are there already are candidates too
 };
@@ -143,65 +136,24 @@ void EncoderKaiju4::load(const float* weights, size_t count, Group& group) const
 
 void EncoderKaiju4::first_pass(Group& group) const {
     group.state.assign(sequential_->state_size() * kLanes, 0.0F);
-    Aim aim{.target = {}, .metric = nullptr, .keep_if_better = false};
-    BlockLanes shift;
-    for (size_t block = 0; block < layout_.n_blocks(); ++block) {
-        const float* const w = group.w.data() + block * kBlock * kLanes;
-        float* const e = group.e.data() + block * kBlock * kLanes;
-        sequential_->shift(block, group.state.data(), flat(shift));
-        Lanes norm;
-        Lanes moved;
-        lanes_.dot(w, w, kBlock, norm.data());
-        lanes_.dot(flat(shift), flat(shift), kBlock, moved.data());
-        for (size_t lane = 0; lane < kLanes; ++lane) {
-            const double limit = options_.comp_cap * options_.comp_cap * norm[lane];
-            const float scale = options_.comp_cap > 0 && moved[lane] > limit
-                                    ? static_cast<float>(std::sqrt(limit / moved[lane]))
-                                    : 1.0F;
-            for (size_t i = 0; i < kBlock; ++i) {
-                aim.target[i][lane] = w[i * kLanes + lane] - scale * shift[i][lane];
-            }
-        }
-        aim.metric = sequential_->metric(block);
-        search_block(block, aim, group);
-        for (size_t i = 0; i < kBlock; ++i) {
-            for (size_t lane = 0; lane < kLanes; ++lane) {
-                const float from =
-                    sequential_->errors_from_target() ? 0.0F : aim.target[i][lane] - w[i * kLanes + lane];
-                e[i * kLanes + lane] = group.best.error[i][lane] + from;
-            }
-        }
-        sequential_->commit(block, e, group.state.data());
-    }
+    commit_blocks(*sequential_, layout_.n_blocks(), options_.comp_cap, group.w.data(), group.e.data(),
+                  group.state.data(),
+                  [&](size_t block, const BlockLanes& target, const float* metric) -> const BlockLanes& {
+                      search_block(block, {target, metric, false}, group);
+                      return group.best.error;
+                  });
 }
 
-// Block by block, all others fixed: e'Ŝe never grows, since the code word that is there is a candidate.
 void EncoderKaiju4::sweep(Group& group) const {
     group.state.assign(joint_->state_size() * kLanes, 0.0F);
     for (size_t block = 0; block < layout_.n_blocks(); ++block) {
-        joint_->commit(block, group.e.data() + block * kBlock * kLanes, group.state.data());
+        joint_->commit(block, group.e.data() + block * kBlockLanes, group.state.data());
     }
-    Aim aim{.target = {}, .metric = nullptr, .keep_if_better = true};
-    BlockLanes shift;
-    BlockLanes taken;
-    for (size_t block = 0; block < layout_.n_blocks(); ++block) {
-        const float* const w = group.w.data() + block * kBlock * kLanes;
-        float* const e = group.e.data() + block * kBlock * kLanes;
-        for (size_t at = 0; at < kBlock * kLanes; ++at) {
-            flat(taken)[at] = -e[at];
-        }
-        joint_->commit(block, flat(taken), group.state.data());
-        joint_->shift(block, group.state.data(), flat(shift));
-        for (size_t at = 0; at < kBlock * kLanes; ++at) {
-            flat(aim.target)[at] = w[at] - flat(shift)[at];
-        }
-        aim.metric = joint_->metric(block);
-        search_block(block, aim, group);
-        for (size_t at = 0; at < kBlock * kLanes; ++at) {
-            e[at] = flat(group.best.error)[at] - flat(shift)[at];
-        }
-        joint_->commit(block, e, group.state.data());
-    }
+    revise_blocks(*joint_, layout_.n_blocks(), group.w.data(), group.e.data(), group.state.data(),
+                  [&](size_t block, const BlockLanes& target, const float* metric) -> const BlockLanes& {
+                      search_block(block, {target, metric, true}, group);
+                      return group.best.error;
+                  });
 }
 
 void EncoderKaiju4::weigh(const Aim& aim, const Group& group, Candidate& candidate) const {

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "codec/block_feedback.h"
 #include "codec/encoder_v1.h"
 #include "lattice/golay.h"
 
@@ -22,14 +23,6 @@ namespace {
 
 /// A block's RMS over the step that is tried first, and a row's bulk RMS over row_scale (docs/encoder-v3.md).
 constexpr double kRmsPerStep = 2.9;
-
-using Lanes = std::array<float, kLanes>;
-/// One number per coordinate and lane.
-using BlockLanes = std::array<Lanes, kBlock>;
-
-float* flat(BlockLanes& block) {
-    return block.front().data();
-}
 
 /// The integers of 16 code words, a lane each.
 void decode(const std::array<CodebookWord, kLanes>& words, BlockLanes& value) {
@@ -82,7 +75,7 @@ void check(const V3Options& options) {
 
 /// What a block is to become: 16 rows of targets, and where the search of steps begins.
 struct EncoderV3::Aim {
-    BlockLanes target;
+    const BlockLanes& target;
     std::array<uint8_t, kLanes> first_q;
     const float* metric;
     bool keep_if_better;  ///< the code words that are there already are candidates too
@@ -215,47 +208,29 @@ void EncoderV3::first_pass(Group& group) const {
         round_side_band(group.w.data(), group);
         sequential_->commit_side_band(group.e.data(), group.state.data());
     }
-    Aim aim{.target = {}, .first_q = {}, .metric = nullptr, .keep_if_better = false};
-    BlockLanes shift;
-    for (size_t block = 0; block < layout().n_blocks; ++block) {
-        const float* const w = group.w.data() + (n_hi + block * kBlock) * kLanes;
-        float* const e = group.e.data() + (n_hi + block * kBlock) * kLanes;
-        sequential_->shift(block, group.state.data(), flat(shift));
-        Lanes norm;
-        Lanes moved;
-        lanes_.dot(w, w, kBlock, norm.data());
-        lanes_.dot(flat(shift), flat(shift), kBlock, moved.data());
-        for (size_t lane = 0; lane < kLanes; ++lane) {
-            const double limit = options_.comp_cap * options_.comp_cap * norm[lane];
-            const float scale = options_.comp_cap > 0 && moved[lane] > limit
-                                    ? static_cast<float>(std::sqrt(limit / moved[lane]))
-                                    : 1.0F;
-            for (size_t i = 0; i < kBlock; ++i) {
-                aim.target[i][lane] = w[i * kLanes + lane] - scale * shift[i][lane];
-            }
-        }
-        Lanes power;
-        lanes_.dot(flat(aim.target), flat(aim.target), kBlock, power.data());
-        for (size_t lane = 0; lane < kLanes; ++lane) {
-            const double suggested = kRmsPerStep * static_cast<double>(group.row_scale[lane]);
-            const double ratio = suggested > 0 ? power[lane] / kBlock / (suggested * suggested) : 0;
-            aim.first_q[lane] = static_cast<uint8_t>(
-                std::upper_bound(thresholds_.begin(), thresholds_.end(), ratio) - thresholds_.begin());
-        }
-        aim.metric = sequential_->metric(block);
-        search_block(block, aim, group);
-        for (size_t i = 0; i < kBlock; ++i) {
-            for (size_t lane = 0; lane < kLanes; ++lane) {
-                const float from =
-                    sequential_->errors_from_target() ? 0.0F : aim.target[i][lane] - w[i * kLanes + lane];
-                e[i * kLanes + lane] = group.best.error[i][lane] + from;
-            }
-        }
-        sequential_->commit(block, e, group.state.data());
-    }
+    commit_blocks(*sequential_, layout().n_blocks, options_.comp_cap, group.w.data() + n_hi * kLanes,
+                  group.e.data() + n_hi * kLanes, group.state.data(),
+                  [&](size_t block, const BlockLanes& target, const float* metric) -> const BlockLanes& {
+                      search_block(block, {target, first_steps(target, group), metric, false}, group);
+                      return group.best.error;
+                  });
     if (last) {
         take_up(*sequential_, group);
     }
+}
+
+// The multiplier whose step the target's RMS suggests.
+std::array<uint8_t, kLanes> EncoderV3::first_steps(const BlockLanes& target, const Group& group) const {
+    Lanes power;
+    lanes_.dot(flat(target), flat(target), kBlock, power.data());
+    std::array<uint8_t, kLanes> first;
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+        const double suggested = kRmsPerStep * static_cast<double>(group.row_scale[lane]);
+        const double ratio = suggested > 0 ? power[lane] / kBlock / (suggested * suggested) : 0;
+        first[lane] = static_cast<uint8_t>(std::upper_bound(thresholds_.begin(), thresholds_.end(), ratio) -
+                                           thresholds_.begin());
+    }
+    return first;
 }
 
 // The largest magnitude of a row over 127 is its scale.
@@ -295,28 +270,14 @@ void EncoderV3::sweep(Group& group) const {
     for (size_t block = 0; block < layout().n_blocks; ++block) {
         joint_->commit(block, group.e.data() + (n_hi + block * kBlock) * kLanes, group.state.data());
     }
-    Aim aim{.target = {}, .first_q = {}, .metric = nullptr, .keep_if_better = true};
-    BlockLanes shift;
-    BlockLanes taken;
-    for (size_t block = 0; block < layout().n_blocks; ++block) {
-        const float* const w = group.w.data() + (n_hi + block * kBlock) * kLanes;
-        float* const e = group.e.data() + (n_hi + block * kBlock) * kLanes;
-        for (size_t at = 0; at < kBlock * kLanes; ++at) {
-            flat(taken)[at] = -e[at];
-        }
-        joint_->commit(block, flat(taken), group.state.data());
-        joint_->shift(block, group.state.data(), flat(shift));
-        for (size_t at = 0; at < kBlock * kLanes; ++at) {
-            flat(aim.target)[at] = w[at] - flat(shift)[at];
-        }
-        std::copy_n(group.q.data() + block * kLanes, kLanes, aim.first_q.data());
-        aim.metric = joint_->metric(block);
-        search_block(block, aim, group);
-        for (size_t at = 0; at < kBlock * kLanes; ++at) {
-            e[at] = flat(group.best.error)[at] - flat(shift)[at];
-        }
-        joint_->commit(block, e, group.state.data());
-    }
+    revise_blocks(*joint_, layout().n_blocks, group.w.data() + n_hi * kLanes, group.e.data() + n_hi * kLanes,
+                  group.state.data(),
+                  [&](size_t block, const BlockLanes& target, const float* metric) -> const BlockLanes& {
+                      std::array<uint8_t, kLanes> there;
+                      std::copy_n(group.q.data() + block * kLanes, kLanes, there.data());
+                      search_block(block, {target, there, metric, true}, group);
+                      return group.best.error;
+                  });
     if (options_.side_band == stats::SideBand::last) {
         std::vector<float> mine(group.e.begin(), group.e.begin() + static_cast<ptrdiff_t>(n_hi * kLanes));
         std::transform(mine.begin(), mine.end(), mine.begin(), std::negate<>());

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "codec/block_feedback.h"
 #include "codec/row_encoder.h"
 #include "stats/feedback.h"
 
@@ -75,6 +76,8 @@ class EncoderV3 final : public Kaiju1RowEncoder {
 
     void load(const float* weights, size_t count, Group& group) const;
     void first_pass(Group& group) const;
+    [[nodiscard]] std::array<uint8_t, stats::kLanes> first_steps(const BlockLanes& target,
+                                                                 const Group& group) const;
     void sweep(Group& group) const;
     void refit(Group& group) const;
     void round_side_band(const float* targets, Group& group) const;

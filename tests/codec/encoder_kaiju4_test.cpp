@@ -26,30 +26,9 @@ std::vector<std::byte> encode(const Case& c, int index_bits, const V3Options& op
     return encode_tensor(MemoryRows(c.m), encoder, threads, monitor, stats);
 }
 
-/// Σ_r e'Ŝe from decoded rows, in double, in the basis of the columns.
-double full_excess(const Case& c, const std::vector<std::byte>& payload) {
-    const kaiju4::TensorView view{Bytes(payload)};
-    view.check();
-    std::vector<float> decoded(size_t{c.m.rows} * c.m.cols);
-    view.decode_rows(0, c.m.rows, decoded.data());
-    double excess = 0;
-    for (uint32_t r = 0; r < c.m.rows; ++r) {
-        std::vector<double> e(c.m.cols);
-        for (uint32_t i = 0; i < c.m.cols; ++i) {
-            e[i] = static_cast<double>(decoded[r * c.m.cols + i]) - c.m.weights[r * c.m.cols + i];
-        }
-        for (uint32_t i = 0; i < c.m.cols; ++i) {
-            for (uint32_t j = 0; j < c.m.cols; ++j) {
-                excess += e[i] * e[j] * c.covariance[i * c.m.cols + j];
-            }
-        }
-    }
-    return excess;
-}
-
 double excess_with(const Case& c, int index_bits, const V3Options& options) {
     EncodeStats stats;
-    return full_excess(c, encode(c, index_bits, options, stats));
+    return full_excess<kaiju4::TensorView>(c, encode(c, index_bits, options, stats));
 }
 
 TEST(EncoderKaiju4, TelemetryIsWhatTheDecodedRowsSay) {
@@ -57,7 +36,7 @@ TEST(EncoderKaiju4, TelemetryIsWhatTheDecodedRowsSay) {
         const Case c = make_case(37, cols);
         EncodeStats stats;
         const auto payload = encode(c, 8, {}, stats);
-        const double excess = full_excess(c, payload);
+        const double excess = full_excess<kaiju4::TensorView>(c, payload);
         EXPECT_NEAR(stats.full_excess, excess, 1e-3 * excess);
         EXPECT_GT(stats.full_energy, 30 * excess);
         double diagonal = 0;

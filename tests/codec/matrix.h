@@ -87,4 +87,26 @@ inline Case make_case(uint32_t rows, uint32_t cols, uint64_t seed = 5) {
     return made;
 }
 
+/// Σ_r e'Ŝe from decoded rows, in double, in the basis of the columns.
+template <typename View>
+double full_excess(const Case& c, const std::vector<std::byte>& payload) {
+    const View view{Bytes(payload)};
+    view.check();
+    std::vector<float> decoded(size_t{c.m.rows} * c.m.cols);
+    view.decode_rows(0, c.m.rows, decoded.data());
+    double excess = 0;
+    for (uint32_t r = 0; r < c.m.rows; ++r) {
+        std::vector<double> e(c.m.cols);
+        for (uint32_t i = 0; i < c.m.cols; ++i) {
+            e[i] = static_cast<double>(decoded[r * c.m.cols + i]) - c.m.weights[r * c.m.cols + i];
+        }
+        for (uint32_t i = 0; i < c.m.cols; ++i) {
+            for (uint32_t j = 0; j < c.m.cols; ++j) {
+                excess += e[i] * e[j] * c.covariance[i * c.m.cols + j];
+            }
+        }
+    }
+    return excess;
+}
+
 }  // namespace kaiju::codec
