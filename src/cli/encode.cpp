@@ -30,6 +30,7 @@ struct Options {
     bool dry_run = false;
     double clamp_limit = 1.5;
     std::string rates = "measured";
+    std::vector<const CLI::Option*> of_kaiju4;
 };
 
 /// Names of the tensors that v3 clamps more than `limit` times as often as v1 does.
@@ -158,6 +159,12 @@ int run(Session& session, const Options& given) {
     }
     given.v3.require_reader(options.encoder);
     options.v3 = given.v3.options(!options.covariance.empty());
+    for (const CLI::Option* option : given.of_kaiju4) {
+        if (option->count() > 0 && options.wire != "KAIJU4") {
+            throw Error(ErrorCode::usage,
+                        fmt::format("{} is read by --wire KAIJU4 alone", option->get_name()));
+        }
+    }
     if (given.rates != "measured" && given.rates != "uniform") {
         throw Error(ErrorCode::usage, fmt::format("--rates {}: measured and uniform are known", given.rates));
     }
@@ -228,16 +235,18 @@ void add_encode(CLI::App& app, Session& session) {
     auto* const bits = command->add_option(
         "--bits", encode.bits, "KAIJU4: bits a weight on average, 1.75 to 4; row scales add to it");
     bits->capture_default_str();
-    command
-        ->add_option("--target-size", encode.target_size,
-                     "KAIJU4: size of the file, in bytes or as 64MB, instead of --bits")
-        ->transform(CLI::AsSizeValue(true))
-        ->excludes(bits);
-    command
-        ->add_option("--rates", options->rates,
-                     "KAIJU4: uniform: all tensors the same; measured: what that leaves of the size goes "
-                     "where it saves most")
-        ->capture_default_str();
+    auto* const target = command
+                             ->add_option("--target-size", encode.target_size,
+                                          "KAIJU4: size of the file, in bytes or as 64MB, instead of --bits")
+                             ->transform(CLI::AsSizeValue(true))
+                             ->excludes(bits);
+    auto* const rates =
+        command
+            ->add_option("--rates", options->rates,
+                         "KAIJU4: uniform: all tensors the same; measured: what that leaves of the size goes "
+                         "where it saves most")
+            ->capture_default_str();
+    options->of_kaiju4 = {bits, target, rates};
     command->add_option(
         "--encoder", encode.encoder,
         "v1: one nearest-point search a block; v3: error feedback against a covariance (default: v1, "

@@ -90,9 +90,12 @@ void ShellBook::make_lists() {
             }
             order[key] = {squared_norm(vectors[key]), static_cast<uint32_t>(key)};
         }
-        std::sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
+        const auto before = [&](const auto& a, const auto& b) {
             return a.first != b.first ? a.first < b.first : vectors[a.second] < vectors[b.second];
-        });
+        };
+        const auto end = order.begin() + static_cast<ptrdiff_t>(kept);
+        std::nth_element(order.begin(), end, order.end(), before);
+        std::sort(order.begin(), end, before);
         lists_[list].resize(kept);
         positions_[list].assign(all, int16_t{-1});
         for (size_t position = 0; position < kept; ++position) {

@@ -100,6 +100,9 @@ class ExitCodes(KaijuTest):
         for option in (("--step-search", 4), ("--sweeps", 3), ("--fold", "none"), ("--keep-scale",), ("--descent", 2),
                        ("--side-band", "last"), ("--clamp-limit", 2), ("--sketch", "model.sket")):
             self.fails(2, "usage", *encode, *option, says=[option[0], "v3"])
+        for option in (("--bits", 3), ("--target-size", "64MB"), ("--rates", "uniform")):
+            self.fails(2, "usage", *encode, *option, says=[option[0], "KAIJU4"])
+        self.fails(2, "usage", *encode, "--wire", "KAIJU2", says=["KAIJU2", "KAIJU4"])
         tensor = ("encode-tensor", "--model", "model.gguf", "--tensor", "blk.0.attn_q.weight", "--out", "new.knot")
         self.fails(2, "usage", *tensor, "--uniform", "--tap", "blk.0.attn_in", says=["--tap", "v3"])
         self.kaiju("knot", "dump", "model.gguf", "--tensor", "blk.0.attn_q.weight", "--out", "q.npy")

@@ -1,0 +1,89 @@
+"""KAIJU4 from outside: rates and target sizes, parts, both engines, and the independent decoder."""
+import subprocess
+import unittest
+
+from support import SOURCE, KaijuTest
+
+PYTHON = "/usr/bin/python3"  # Debian's: the one whose NumPy the set-up installs
+
+
+def has_numpy():
+    return subprocess.run([PYTHON, "-c", "import numpy"], capture_output=True, check=False).returncode == 0
+
+
+def npy_values(path):
+    """The bytes of an array, without the header, which programs pad as they like."""
+    file = path.read_bytes()
+    return file[10 + int.from_bytes(file[8:10], "little"):]
+
+
+class Kaiju4(KaijuTest):
+    def setUp(self):
+        super().setUp()
+        self.tiny_model()
+        self.calibrated()
+        self.kaiju("capture", "--model", "model.gguf", "--text", "calibration.txt", "--out", "model.full", "--full", "--ctx", 128,
+                   "--max-tokens", 1024, "--stride", 1)
+        self.encode = ("encode", "--model", "model.gguf", "--imatrix", "importance.gguf", "--wire", "KAIJU4", "--covariance",
+                       "model.full")
+
+    def measured(self, knot, *more):
+        return self.answer("ppl", "--model", knot, "--reference", "model.gguf", "--text", "evaluation.txt", "--ctx", 128,
+                           "--chunks", 4, *more)
+
+    def test_more_bits_lose_less_and_both_engines_agree(self):
+        losses = []
+        for bits in (2, 3, 4):
+            knot = f"{bits}.knot"
+            made = self.answer(*self.encode, "--bits", bits, "--out", knot)
+            self.assertEqual(self.answer(*self.encode, "--bits", bits, "--out", "never.knot", "--dry-run")["file_bytes"],
+                             (self.folder / knot).stat().st_size)
+            self.assertLess(made["linear_bits"], bits + 1.2, "64 columns: 16 bits of scale a row, and padding to 72")
+            self.kaiju("knot", "verify", knot)
+            exact = self.measured(knot, "--engine", "llama")
+            served = self.measured(knot, "--engine", "native")
+            precise = self.measured(knot, "--engine", "native", "--precise")
+            self.assertLess(abs(served["ppl"] / exact["ppl"] - 1), 2e-3)
+            self.assertLess(abs(precise["ppl"] / exact["ppl"] - 1), 1e-4)
+            losses.append(exact["mean_kl"])
+        self.assertGreater(losses[0], 2 * losses[1])
+        self.assertGreater(losses[1], 2 * losses[2])
+
+    def test_a_target_size_is_met_and_never_exceeded(self):
+        least = self.answer(*self.encode, "--bits", 1.75, "--out", "x.knot", "--dry-run")["file_bytes"]
+        most = self.answer(*self.encode, "--bits", 4, "--out", "x.knot", "--dry-run")["file_bytes"]
+        for part in (0.2, 0.5, 0.9):
+            target = int(least + part * (most - least))
+            self.answer(*self.encode, "--target-size", target, "--out", f"{part}.knot")
+            size = (self.folder / f"{part}.knot").stat().st_size
+            self.assertLessEqual(size, target)
+            self.assertGreater(size, target - 0.08 * (most - least))
+        refused = self.kaiju(*self.encode, "--target-size", least // 2, "--out", "never.knot", code=2)
+        self.assertIn("lowest rate", refused.stderr)
+        self.assertIn("1.75 to 4", self.kaiju(*self.encode, "--bits", 4.5, "--out", "never.knot", code=2).stderr)
+
+    def test_parts_make_the_same_bytes(self):
+        arguments = (*self.encode, "--bits", 2.6)
+        self.kaiju(*arguments, "--out", "whole.knot", "--threads", 1)
+        for part in (1, 2):
+            self.kaiju(*arguments, "--out", f"{part}.part.knot", "--shard", f"{part}/2", "--threads", 3)
+        self.kaiju("assemble", "2.part.knot", "1.part.knot", "--out", "joined.knot")
+        self.assertEqual((self.folder / "joined.knot").read_bytes(), (self.folder / "whole.knot").read_bytes())
+
+    def test_the_independent_decoder_agrees(self):
+        if not has_numpy():
+            self.skipTest(f"{PYTHON} has no NumPy")
+        self.kaiju(*self.encode, "--bits", 2.5, "--out", "model.knot")
+        oracle = [PYTHON, "-B", SOURCE / "tests/oracle/kaiju4_oracle.py"]
+        subprocess.run([*oracle, "verify", "model.knot"], cwd=self.folder, check=True, stdout=subprocess.DEVNULL)
+        for tensor in ("blk.0.attn_q.weight", "blk.1.ffn_down.weight"):
+            self.kaiju("knot", "dump", "model.knot", "--tensor", tensor, "--out", "ours.npy")
+            subprocess.run([*oracle, "dump", "model.knot", tensor, "theirs.npy"], cwd=self.folder, check=True,
+                           stdout=subprocess.DEVNULL)
+            self.assertEqual(npy_values(self.folder / "ours.npy"), npy_values(self.folder / "theirs.npy"))
+            for name in ("ours.npy", "theirs.npy"):
+                (self.folder / name).unlink()
+
+
+if __name__ == "__main__":
+    unittest.main()
