@@ -20,6 +20,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/file.h"
 
 namespace kaiju::zoo {
 
@@ -191,6 +192,23 @@ ProcessResult run_process(const std::vector<std::string>& words, const ProcessOp
                     fmt::format("{}: cannot be started (is it installed?)", words.front()));
     }
     return result;
+}
+
+std::string last_words(const fs::path& log, uint64_t begin) {
+    constexpr size_t kMost = 400;
+    std::error_code ignored;
+    const std::string text = fs::exists(log, ignored) ? read_text(log) : std::string();
+    std::istringstream lines(text.substr(std::min<uint64_t>(begin, text.size())));
+    std::string last = "(no output)";
+    bool own = false;
+    for (std::string line; std::getline(lines, line);) {
+        const bool message = line.starts_with("kaiju: ");
+        if (!line.empty() && (message || !own)) {
+            last = line.substr(0, kMost);
+            own = own || message;
+        }
+    }
+    return last;
 }
 
 pid_t start_detached(const std::vector<std::string>& words, const fs::path& log_path) {

@@ -355,15 +355,25 @@ void Zoo::take_note(Attempt attempt, Monitor& monitor) {
     release_lease(*store_, plan.lease);  // the job may have died between its verdict and this
 }
 
+/// Whether a job's lease still counts, by this observer's own clock: the wall clock may have jumped.
+bool Zoo::is_held(const Plan& plan) {
+    Leases leases(*store_, state_.database(), options_.terms);
+    for (const Lease& lease : leases.all()) {
+        if (lease.owner == plan.owner && lease.slot == plan.lease.slot && lease.token == plan.lease.token) {
+            return leases.judge(lease) == LeaseView::held;
+        }
+    }
+    return false;
+}
+
 void Zoo::revive(Attempt attempt, Monitor& monitor) {
     const bool slurm = attempt.executor == "slurm";
     const JobFolder folder(attempt.folder);
     const bool alive = slurm ? slurm_alive(attempt.handle) : process_alive(attempt.handle) || folder.locked();
-    constexpr double kStartSeconds = 60;
-    if (attempt.handle.empty() && wall_seconds() - attempt.started < kStartSeconds) {
+    Plan plan = folder.plan();
+    if (attempt.handle.empty() && is_held(plan)) {
         return;  // whoever submits it is about to start it
     }
-    Plan plan = folder.plan();
     if (alive) {
         if (slurm) {  // while it waits in the queue nobody else keeps its lease
             beat_lease(*store_, plan.lease);

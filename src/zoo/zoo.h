@@ -105,6 +105,7 @@ class Zoo {
                                       const class Listing& listing);
     [[nodiscard]] bool encodes_elsewhere();
     [[nodiscard]] Lease take_slot(const Plan& plan);
+    [[nodiscard]] bool is_held(const Plan& plan);
     void start(Attempt& attempt, const Plan& plan);
     void take_note(Attempt attempt, Monitor& monitor);
     void revive(Attempt attempt, Monitor& monitor);
