@@ -244,7 +244,10 @@ bool process_alive(const std::string& handle) {
 }
 
 std::string own_program() {
-    return fs::read_symlink("/proc/self/exe").string();
+    // An update replaces the file under running programs: the new one is at the old path.
+    constexpr std::string_view kReplaced = " (deleted)";
+    const std::string path = fs::read_symlink("/proc/self/exe").string();
+    return path.ends_with(kReplaced) ? path.substr(0, path.size() - kReplaced.size()) : path;
 }
 
 std::vector<RunningProcess> processes_named(const std::string& name) {

@@ -22,7 +22,7 @@ if NAME == "stories260K":
         print(f"skipped: needs {MODEL}; KAIJU_DATA names the folder")
         sys.exit(SKIPPED)
 else:
-    MODEL, PROMPT, MARGIN = None, "one two three four five six", 0.5
+    MODEL, PROMPT, MARGIN = None, "To be or not to", 1.0
     SETTINGS = {"ctx": 256, "calibration_chunks": 8, "evaluation_chunks": 4, "sketch_tokens": 4096}
 
 

@@ -165,6 +165,18 @@ class Split(S3Zoo):
         self.assert_published()
 
 
+class Shards(S3Zoo):
+    def test_read_only_their_tensors_and_make_the_same_bytes(self):
+        self.entry("a", shards=3, ppl_max=1e6, kl_max=100.0, reference="f16")
+        self.feed("a", seed=9)
+        self.zoo("submit", "a", "--submit", *PATIENT)
+        self.wait_for("done", "a-kaiju1", 240)
+        self.assert_published(seed=9)
+        job = self.folder / "state/jobs/a-kaiju1"
+        self.assertEqual(sorted(path.name for path in (job / "in").iterdir()), ["imatrix", "qspec.json", "text"])
+        self.assertEqual(len(list((job / "out").glob("part-*.knot"))), 3)
+
+
 class Races(S3Zoo):
     def test_two_watchers_share_a_queue(self):
         for model in ("a", "b", "c"):
