@@ -202,7 +202,7 @@ std::string last_words(const fs::path& log, uint64_t begin) {
     std::string last = "(no output)";
     bool own = false;
     for (std::string line; std::getline(lines, line);) {
-        const bool message = line.starts_with("kaiju: ");
+        const bool message = line.starts_with("kaiju: ") || line.starts_with("failure: ");
         if (!line.empty() && (message || !own)) {
             last = line.substr(0, kMost);
             own = own || message;

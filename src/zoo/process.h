@@ -33,7 +33,7 @@ struct ProcessOptions {
 [[nodiscard]] ProcessResult run_process(const std::vector<std::string>& words, const ProcessOptions& options);
 
 /// What a command said last, for messages, cut to some hundred characters: of what a log has from `begin` on,
-/// the last line of this program's own messages, or else the last one that is not empty.
+/// the last line of this program's own messages or of a gate's failures, or else the last that is not empty.
 [[nodiscard]] std::string last_words(const std::filesystem::path& log, uint64_t begin = 0);
 
 /// Starts a process that outlives this one, in a session of its own, its output appended to `log`.

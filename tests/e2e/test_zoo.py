@@ -51,6 +51,7 @@ class Queue(ZooTest):
             self.assertTrue((self.store / f"models/{model}-kaiju1.gate.log").exists())
         self.assertFalse((self.store / "models/wrong-kaiju1.knot").exists())
         self.assertFalse((self.store / "models/wrong-kaiju1.telemetry.json").exists())
+        self.assertIn("failure: ", self.zoo_answer("status", "wrong")["attempts"][0]["verdict"])
         self.assertTrue((self.store / "models/wrong-kaiju1.gate.log").exists())
         ladder = json.loads((self.store / "models/iq-ladder/fed/fed.ladder.json").read_text())
         self.assertEqual([r["type"] for r in ladder["rungs"]], ["IQ2_S", "IQ3_XXS", "IQ3_S"])
@@ -72,6 +73,7 @@ class Queue(ZooTest):
         page = report.read_text()
         for word in ("ready", "mixture of experts", "<svg", "wrong"):
             self.assertIn(word, page)
+        self.assertRegex(page, r"fetch [\d.]+, encode [\d.]+, verify [\d.]+, gate")  # as they followed
 
     def test_submit_is_a_dry_run_and_says_what_is_missing(self):
         self.entry("a")

@@ -39,10 +39,10 @@ class Real(S3ZooTest):
         self.source = MODEL or fetch_smollm2(self.folder / "model.gguf")
 
     def fed(self, model):
-        """What the feeder makes of the source, done by hand and without rungs."""
+        """What the feeder makes of the source, done by hand, without sketch and rungs."""
         self.kaiju("ladder", "--source", self.source, "--id", model, "--store", self.address, "--work", f"feed-{model}", "--text",
                    self.store / "texts/calibration.txt", "--prompt", PROMPT, "--min-margin", MARGIN, "--ctx", SETTINGS["ctx"],
-                   "--imatrix-chunks", SETTINGS["calibration_chunks"], "--sketch-tokens", SETTINGS["sketch_tokens"])
+                   "--imatrix-chunks", SETTINGS["calibration_chunks"], "--sketch-tokens", 0)
 
     def own_qspec(self, model, turned=False):
         """The qspec that was minted, under another name; turned round it is a gate that fails."""
