@@ -235,6 +235,21 @@ bool Listing::has_sketch(const Model& model) const {
     return false;
 }
 
+std::string Listing::fingerprint(const Model& model) const {
+    std::vector<std::string> keys = part_keys(model.key("f16"));
+    keys.insert(keys.end(), {model.key("imatrix"), model.key("base"), model.key("qspec"), model.key("v1"),
+                             model.key("sketch"), model.reference});
+    std::string all;
+    for (const std::string& key : keys) {
+        for (auto at = from(key); !key.empty() && at != objects_.end() && at->key.starts_with(key); ++at) {
+            if (at->key == key || model.is_sketch(at->key)) {
+                all += fmt::format("{} {} {}\n", at->key, at->size, at->etag);
+            }
+        }
+    }
+    return all;
+}
+
 const Object* Listing::first_with(const std::string& prefix) const {
     const auto at = from(prefix);
     return at == objects_.end() || !at->key.starts_with(prefix) ? nullptr : &*at;

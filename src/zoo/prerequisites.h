@@ -63,6 +63,8 @@ class Listing {
     /// The first object whose key begins so.
     [[nodiscard]] const Object* first_with(const std::string& prefix) const;
     [[nodiscard]] bool has_sketch(const Model& model) const;
+    /// Changes whenever one of the model's prerequisites does.
+    [[nodiscard]] std::string fingerprint(const Model& model) const;
 
   private:
     [[nodiscard]] std::vector<Object>::const_iterator from(const std::string& prefix) const;

@@ -64,7 +64,7 @@ std::vector<InFlight> Zoo::in_flight() {
 ModelStanding Zoo::stand(const Model& model, const std::map<std::string, std::vector<Attempt>>& attempts,
                          const std::map<std::string, std::string>& holds, const Listing& listing) {
     const auto at = [&](Standing standing, std::string note) {
-        return ModelStanding{.model = &model, .standing = standing, .note = std::move(note)};
+        return ModelStanding{.model = &model, .standing = standing, .note = std::move(note), .seen = {}};
     };
     if (model.wanted == Wanted::out_of_scope) {
         return at(Standing::out_of_scope, model.reason);
@@ -100,7 +100,13 @@ ModelStanding Zoo::stand(const Model& model, const std::map<std::string, std::ve
                             "an attempt that this state does not know has claimed its key: kaiju zoo "
                             "rebuild");
         }
-        return at(Standing::ready, "");
+        ModelStanding ready = at(Standing::ready, "");
+        ready.seen = listing.fingerprint(model);
+        if (const auto refused = refused_.find(model.id);
+            refused != refused_.end() && refused->second.first == ready.seen) {
+            return at(Standing::failed, refused->second.second);
+        }
+        return ready;
     }
     if (stopped) {
         return at(Standing::failed, why);
@@ -417,9 +423,19 @@ void Zoo::sync(Monitor& monitor) {
     }
 }
 
+/// What keeps a job from being submitted now; empty: nothing.
+std::string Zoo::in_the_way(bool feed) {
+    const std::vector<InFlight> others = in_flight();
+    const bool beside =
+        !feed && others.size() < options_.parallel &&
+        std::all_of(others.begin(), others.end(), [](const InFlight& one) { return one.kind == "encode"; });
+    return others.empty() || beside ? "" : others.front().what;
+}
+
 Tick Zoo::tick(Monitor& monitor) {
     sync(monitor);
     Tick tick{.action = {}, .models = standings()};
+    std::map<bool, std::string> way;  // by whether it is a feeder: looked at once, however many are ready
     bool moving = false;
     bool failed = false;
     for (ModelStanding& one : tick.models) {
@@ -430,6 +446,17 @@ Tick Zoo::tick(Monitor& monitor) {
                    tick.action.empty()) {
             try {
                 const bool feed = one.standing == Standing::to_feed;
+                if (!way.contains(feed)) {
+                    way[feed] = in_the_way(feed);
+                    if (!way[feed].empty()) {
+                        monitor.info(fmt::format("{} waits: in flight: {}", id, way[feed]));
+                    }
+                }
+                if (!way[feed].empty()) {
+                    one.note = "in flight: " + way[feed];
+                    moving = true;
+                    continue;
+                }
                 tick.action = submit(feed ? plan_feed(*one.model) : plan_encode(*one.model), monitor).name;
                 one.standing = Standing::running;
             } catch (const Error& error) {
@@ -437,7 +464,12 @@ Tick Zoo::tick(Monitor& monitor) {
                 one.note = error.what();
                 // What is busy or cannot be asked may change by itself; what is broken does not.
                 const bool passing = error.code() == ErrorCode::busy || error.code() == ErrorCode::io;
-                one.standing = passing ? one.standing : Standing::failed;
+                if (!passing) {
+                    one.standing = Standing::failed;
+                    if (!one.seen.empty()) {
+                        refused_[id] = {one.seen, one.note};
+                    }
+                }
             }
         }
         failed = failed || one.standing == Standing::failed;

@@ -104,6 +104,7 @@ class Faults:
 
     def __init__(self, upstream):
         self.upstream, self.rule, self.seen, self.headers = upstream, lambda method, path: None, [], []
+        self.lock, self.open, self.most_open = threading.Lock(), 0, 0  # requests under way
         faults = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -114,6 +115,16 @@ class Faults:
 
             def handle_any(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                with faults.lock:
+                    faults.open += 1
+                    faults.most_open = max(faults.most_open, faults.open)
+                try:
+                    return self.pass_on(body)
+                finally:
+                    with faults.lock:
+                        faults.open -= 1
+
+            def pass_on(self, body):
                 fault = faults.rule(self.command, self.path)
                 faults.seen.append((self.command, self.path, fault))
                 if isinstance(fault, int):

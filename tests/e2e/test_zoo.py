@@ -139,6 +139,22 @@ class Queue(ZooTest):
         (leases / "0.1").write_text("not what it should be")
         self.assertIn("unknown", self.zoo("submit", "a", "--submit", code=6).stderr)
 
+    def test_a_watcher_asks_again_when_something_changed(self):
+        self.entry("a")
+        self.entry("b", "EXTERNAL")  # keeps the watcher waiting
+        self.feed("a")
+        damaged = self.folder / "damaged"
+        damaged.write_bytes((self.store / "models/a/a-f16.gguf").read_bytes()[:5000])
+        self.put("models/a/a-f16.gguf", damaged)
+        watch = self.watch()
+        time.sleep(1.5)
+        self.feed("a")
+        self.wait_for("done", "a-kaiju1")
+        self.feed("b")
+        out, err = watch.communicate(timeout=120)
+        self.assertEqual(watch.returncode, 11, out + err)
+        self.assertEqual(err.count("a: not ready: f16 (there, but"), 1, err)  # not at every tick
+
     def test_two_watchers_never_encode_at_once(self):
         for model in ("a", "b", "c"):
             self.entry(model)

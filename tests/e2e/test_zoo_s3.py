@@ -177,6 +177,18 @@ class Shards(S3Zoo):
         self.assertEqual(len(list((job / "out").glob("part-*.knot"))), 3)
 
 
+class Probing(S3Zoo):
+    def test_is_parallel_and_bounded(self):
+        for model in range(40):
+            self.entry(f"m{model}")
+        self.faults.first(10**6, 0.1)
+        self.faults.most_open = 0
+        self.zoo("check", code=1)
+        self.faults.first(0, None)
+        self.assertGreater(self.faults.most_open, 4)
+        self.assertLessEqual(self.faults.most_open, 16)
+
+
 class Races(S3Zoo):
     def test_two_watchers_share_a_queue(self):
         for model in ("a", "b", "c"):
