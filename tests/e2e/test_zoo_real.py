@@ -23,7 +23,7 @@ if NAME == "stories260K":
         sys.exit(SKIPPED)
 else:
     MODEL, PROMPT, MARGIN = None, "To be or not to", 1.0
-    SETTINGS = {"ctx": 256, "calibration_chunks": 8, "evaluation_chunks": 4, "sketch_tokens": 4096}
+    SETTINGS = {"ctx": 128, "calibration_chunks": 8, "evaluation_chunks": 2, "sketch_tokens": 2048}
 
 
 def fetch_smollm2(path):
@@ -92,7 +92,7 @@ class Real(S3ZooTest):
         try:
             self.wait_for("done", "ready-kaiju1", 600)
             self.put("models/iq-ladder/outside/outside.imatrix", self.stored(imatrix))  # while the watcher is at work
-            out, err = watch.communicate(timeout=1200)
+            out, err = watch.communicate(timeout=1500)
         finally:
             watch.kill()
             lines = spy.heard()
