@@ -62,6 +62,7 @@ MailProg=/bin/true
 PropagateResourceLimits=NONE
 NodeName=$host NodeAddr=127.0.0.1 CPUs=$(nproc) Boards=1 SocketsPerBoard=1 CoresPerSocket=$(nproc) ThreadsPerCore=1 RealMemory=$memory State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+PartitionName=second Nodes=ALL MaxTime=INFINITE State=UP
 END
         slurmctld -f "$SLURM_CONF" > "$folder/log/start" 2>&1
         slurmd -f "$SLURM_CONF" -N "$host" >> "$folder/log/start" 2>&1

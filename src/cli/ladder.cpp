@@ -56,7 +56,7 @@ void add_ladder(CLI::App& app, Session& session) {
     zoo::LadderOptions& ladder = options->ladder;
     CLI::App* command =
         add_command(app, session, "ladder",
-                    "Feed a model: f16, base, importance matrix, qspec and IQ rungs, into a store",
+                    "Feed a model: f16, base, importance matrix, qspec, sketch and IQ rungs, into a store",
                     "kaiju ladder --source model-q4_1.gguf --id smollm2-135m --store zoo --text "
                     "calibration.txt --evaluation eval.txt "
                     "--prompt \"The capital of France is\" --work feed",
@@ -87,10 +87,15 @@ void add_ladder(CLI::App& app, Session& session) {
         ->capture_default_str();
     command
         ->add_option("--key", options->keys,
-                     "Another key than the usual one for f16, imatrix, base or qspec (several)")
+                     "Another key than the usual one for f16, imatrix, base, qspec or sketch (several)")
         ->type_name("WHAT=KEY");
     command->add_option("--ctx", ladder.ctx, "Tokens of a chunk")->capture_default_str();
     command->add_option("--imatrix-chunks", ladder.calibration_chunks, "Calibrate on the first N chunks only")
+        ->type_name("N");
+    command
+        ->add_option("--sketch-tokens", ladder.sketch_tokens,
+                     "Calibrate the sketch for encoder v3 on this many tokens; 0 makes none")
+        ->capture_default_str()
         ->type_name("N");
     command->add_option("--chunks", ladder.evaluation_chunks, "Evaluate on the first N chunks only")
         ->type_name("N");

@@ -33,6 +33,7 @@ struct ZooArguments {
         all.store = address;
         all.state = state;
         all.store_options = store.options();
+        all.slurm.cpus = options.threads;
         return all;
     }
 };

@@ -27,6 +27,7 @@ constexpr std::array<SizeClass, 5> kSizes{{{"tiny", 0.6, 2, 8, 4},
                                            {"medium", 10, 24, 96, 24},
                                            {"large", 40, 72, 320, 64},
                                            {"huge", 130, 168, 800, 128}}};
+constexpr std::string_view kSketchEnd = ".sket";
 constexpr uint64_t kMostShards = 4096;
 constexpr uint64_t kMostChunks = uint64_t{1} << 30;
 
@@ -119,14 +120,22 @@ Wanted wanted_named(const std::string& name) {
     return static_cast<Wanted>(at - kWantedNames.begin());
 }
 
+/// The watcher looks at one listing a tick: all that a model needs must be in it.
+void check_own_key(const std::string& key) {
+    check_key(key);
+    if (!key.starts_with("models/")) {
+        refuse(fmt::format("'{}' is no key of a model: those begin with models/", format::printable(key)));
+    }
+}
+
 void read_keys(const toml::table* table, Model& model) {
     if (table == nullptr) {
         return;
     }
     TableReader keys(*table);
-    for (const char* what : {"f16", "imatrix", "sketch", "base", "qspec"}) {
+    for (const char* what : {"f16", "imatrix", "sketch", "base", "qspec", "v1"}) {
         if (const std::string key = keys.text(what); !key.empty()) {
-            check_key(key);
+            check_own_key(key);
             model.keys[what] = key;
         }
     }
@@ -144,14 +153,17 @@ void check_model(const Model& model) {
     if (model.encoder != "v1" && model.encoder != "v3") {
         refuse(fmt::format("encoder '{}' is neither v1 nor v3", format::printable(model.encoder)));
     }
+    if (model.clamp_limit && model.encoder != "v3") {
+        refuse("\"clamp_limit\" is one of encoder v3");
+    }
     if (model.kl_max && model.reference.empty()) {
         refuse("\"kl_max\" without a \"reference\" to diverge from");
     }
     if (model.encoder == "v3" && !apart && (!model.ppl_max || !model.kl_max)) {
         refuse("encoder v3 needs explicit limits: \"ppl_max\", \"kl_max\" and \"reference\"");
     }
-    if (!model.reference.empty() && model.reference != "f16") {
-        check_key(model.reference);
+    if (model.has_own_reference()) {
+        check_own_key(model.reference);
     }
 }
 
@@ -175,6 +187,7 @@ Model read_model(const toml::table& table) {
         model.text = reader.text("text");
         model.ppl_max = reader.positive("ppl_max");
         model.kl_max = reader.positive("kl_max");
+        model.clamp_limit = reader.positive("clamp_limit");
         model.min_margin = reader.positive("min_margin");
         model.hours = reader.positive("hours");
         model.disk_gb = reader.positive("disk_gb");
@@ -221,7 +234,21 @@ std::string Model::key(const std::string& what) const {
     if (what == "qspec") {
         return fmt::format("models/{0}/{0}.qspec.json", id);
     }
+    if (what == "v1") {
+        return fmt::format("models/{}-kaiju1.knot", id);
+    }
     throw Error(ErrorCode::internal, fmt::format("no key is called {}", what));
+}
+
+bool Model::is_sketch(std::string_view key) const {
+    constexpr size_t kDigits = 8;
+    const std::string known = this->key("sketch");
+    if (key == known || keys.contains("sketch")) {
+        return key == known;
+    }
+    return key.starts_with(known) && key.ends_with(kSketchEnd) &&
+           key.size() == known.size() + kDigits + kSketchEnd.size() &&
+           key.substr(known.size(), kDigits).find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
 std::string Model::stem(uint64_t attempt) const {
@@ -257,6 +284,7 @@ Catalogue parse_catalogue(std::string_view text) {
     catalogue.ctx = reader.count("ctx", kMostChunks);
     catalogue.calibration_chunks = reader.count("calibration_chunks", kMostChunks);
     catalogue.evaluation_chunks = reader.count("evaluation_chunks", kMostChunks);
+    catalogue.sketch_tokens = reader.count("sketch_tokens", kMostChunks);
     std::set<std::string> ids;
     size_t number = 0;
     if (const toml::array* models = reader.array("model")) {

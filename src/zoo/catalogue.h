@@ -46,12 +46,13 @@ struct Model {
     std::string encoder = "v1";  ///< v1 or v3
     std::string prompt;          ///< for the qspec that the feeder mints
     std::map<std::string, std::string>
-        keys;  ///< instead of the usual ones: f16, imatrix, sketch, base, qspec
+        keys;  ///< instead of the usual ones: f16, imatrix, sketch, base, qspec, v1
     std::optional<double> ppl_max;
     std::optional<double> kl_max;
-    std::string reference;             ///< "f16", or a key; empty: none
-    std::string text;                  ///< key or path of the evaluation text; empty: the catalogue's
-    std::optional<double> min_margin;  ///< of the qspec that the feeder mints, in logits
+    std::optional<double> clamp_limit;  ///< v3: clamp rate over that of v1; nothing: the encoder's own
+    std::string reference;              ///< "f16", or a key; empty: none
+    std::string text;                   ///< key or path of the evaluation text; empty: the catalogue's
+    std::optional<double> min_margin;   ///< of the qspec that the feeder mints, in logits
     std::optional<double> hours;
     std::optional<double> disk_gb;
     std::optional<double> memory_gb;
@@ -60,8 +61,14 @@ struct Model {
     [[nodiscard]] double limit_hours() const { return hours.value_or(size_class(size).hours); }
     [[nodiscard]] double limit_disk_gb() const { return disk_gb.value_or(size_class(size).disk_gb); }
     [[nodiscard]] double limit_memory_gb() const { return memory_gb.value_or(size_class(size).memory_gb); }
-    /// Key of "f16", "imatrix", "base" or "qspec"; of "sketch" what its key begins with.
+    /// Key of "f16", "imatrix", "base", "qspec" or "v1" (the knot that v3 is to be better than); of
+    /// "sketch" what its key begins with.
     [[nodiscard]] std::string key(const std::string& what) const;
+    /// Whether `key` is a sketch of this very model: the usual key ends with eight digits of the file's
+    /// SHA-256, which only its maker knows, and ids may begin like each other.
+    [[nodiscard]] bool is_sketch(std::string_view key) const;
+    /// Whether the gate's reference is an object of its own.
+    [[nodiscard]] bool has_own_reference() const { return !reference.empty() && reference != "f16"; }
     /// "models/<id>-kaiju1" or "models/<id>-kaiju3-r<N>": what the keys of an attempt begin with.
     [[nodiscard]] std::string stem(uint64_t attempt) const;
 };
@@ -74,7 +81,8 @@ struct Catalogue {
     std::optional<uint64_t> ctx;  ///< tokens of a chunk, of all measurements
     std::optional<uint64_t> calibration_chunks;
     std::optional<uint64_t> evaluation_chunks;
-    std::vector<Model> models;  ///< in the order in which they are made
+    std::optional<uint64_t> sketch_tokens;  ///< that the feeder's sketch is made of
+    std::vector<Model> models;              ///< in the order in which they are made
 
     [[nodiscard]] const Model& model(const std::string& id) const;  ///< throws usage
 };

@@ -223,7 +223,7 @@ class Runner {
             }
             for (size_t i = 0; i < step.commands.size() && !failure; ++i) {
                 if (!shard || *shard == i) {
-                    failure = run_command(step, step.commands[i]);
+                    failure = run_command(step, i);
                 }
             }
         } catch (const Error& error) {
@@ -265,13 +265,14 @@ class Runner {
         }
     }
 
-    std::optional<Failure> run_command(const Step& step, const Command& command) {
+    std::optional<Failure> run_command(const Step& step, size_t index) {
         require_going();
-        const bool there = !command.makes.empty() && std::all_of(command.makes.begin(), command.makes.end(),
-                                                                 [&](const std::string& file) {
-                                                                     return fs::exists(folder_.path() / file);
-                                                                 });
-        if (there) {
+        const Command& command = step.commands[index];
+        // Files alone prove nothing: a gate that says no leaves its log, too.
+        const std::string marker = fmt::format("{}-{}", step.name, index);
+        if (folder_.has_step(marker) &&
+            std::all_of(command.makes.begin(), command.makes.end(),
+                        [&](const std::string& file) { return fs::exists(folder_.path() / file); })) {
             return std::nullopt;
         }
         for (const std::string& file : command.makes) {
@@ -281,11 +282,14 @@ class Runner {
         if (words.front() == "kaiju") {
             words.front() = own_program();
         }
-        const ProcessResult result =
-            run_process(words, {.folder = folder_.path(),
-                                .log = folder_.path() / "logs" / (step.name + ".log"),
-                                .limit_seconds = step.limit_seconds,
-                                .keep_going = [this] { return keep_going(); }});
+        const fs::path log = folder_.path() / "logs" / (step.name + ".log");
+        std::error_code ignored;
+        const uint64_t said = fs::exists(log, ignored) ? fs::file_size(log) : 0;
+        const auto start = std::chrono::steady_clock::now();
+        const ProcessResult result = run_process(words, {.folder = folder_.path(),
+                                                         .log = log,
+                                                         .limit_seconds = step.limit_seconds,
+                                                         .keep_going = [this] { return keep_going(); }});
         if (result.stopped) {
             require_going();
         }
@@ -293,23 +297,12 @@ class Runner {
             return Failure{static_cast<int>(ErrorCode::io), limit_text(step)};
         }
         if (result.code != 0) {
-            return Failure{result.code,
-                           fmt::format("{} ended with code {}: {}", command.words.at(1), result.code,
-                                       last_line(folder_.path() / "logs" / (step.name + ".log")))};
+            return Failure{result.code, fmt::format("{} ended with code {}: {}", command.words.at(1),
+                                                    result.code, last_words(log, said))};
         }
+        folder_.mark(marker, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
+                     0);
         return std::nullopt;
-    }
-
-    static std::string last_line(const fs::path& log) {
-        constexpr size_t kMost = 400;
-        const std::string text = read_text(log);
-        const size_t end = text.find_last_not_of('\n');
-        if (end == std::string::npos) {
-            return "(no output)";
-        }
-        const size_t before = text.rfind('\n', end);
-        const size_t begin = before == std::string::npos ? 0 : before + 1;
-        return text.substr(begin, std::min(end + 1 - begin, kMost));
     }
 
     void fetch() {
@@ -368,7 +361,7 @@ class Runner {
         if (failure.code == static_cast<int>(ErrorCode::busy)) {
             return failure.code;
         }
-        const bool gate = step == "gate" && failure.code == 1;
+        const bool gate = failure.code == 1;  // of the step gate, or that of v3's encodes on clamping
         if (gate) {
             try {
                 publish_outputs(true);

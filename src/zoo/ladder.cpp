@@ -11,6 +11,7 @@
 #include "format/strict_json.h"
 #include "runtime/llama_quantise.h"
 #include "zoo/catalogue.h"
+#include "zoo/prerequisites.h"
 #include "zoo/process.h"
 #include "zoo/publish.h"
 #include "zoo/transfer.h"
@@ -54,6 +55,7 @@ class Ladder {
                    options_.id, "--min-margin", fmt::format("{}", options_.min_margin), "--out",
                    out.string()});
         });
+        sketch();
         rungs();
         return {{"id", options_.id}, {"made", made_}, {"there", there_}, {"rungs", figures_}};
     }
@@ -76,15 +78,10 @@ class Ladder {
             words, {.log = log, .capture = true, .keep_going = [this] { return !monitor_.cancelled(); }});
         monitor_.check_cancelled();
         if (result.code != 0) {
-            const std::string text = fs::exists(log) ? read_text(log) : std::string();
-            const size_t end = text.find_last_not_of('\n');
-            const size_t before = end == std::string::npos ? end : text.rfind('\n', end);
-            const size_t begin = before == std::string::npos ? 0 : before + 1;
-            const std::string last = end == std::string::npos ? "" : text.substr(begin, end + 1 - begin);
             throw Error(result.code > 1 && result.code <= static_cast<int>(ErrorCode::io)
                             ? ErrorCode{result.code}
                             : ErrorCode::bad_input,
-                        fmt::format("kaiju {} ended with code {}: {}", name, result.code, last));
+                        fmt::format("kaiju {} ended with code {}: {}", name, result.code, last_words(log)));
         }
         return result.output;
     }
@@ -149,10 +146,9 @@ class Ladder {
                         fmt::format("{}: no source, and no f16 in the store", options_.id));
         }
         if (is_address(given) && !given.starts_with("file://")) {
-            return local("source.gguf", [&](const fs::path& out) {
-                const ObjectAddress split = split_address(given);
-                download(*open_store(split.store, options_.store_options), split.key, out, monitor_);
-            });
+            const ObjectAddress split = split_address(given);
+            return download_model(*open_store(split.store, options_.store_options), split.key,
+                                  options_.work / "source", monitor_);
         }
         fs::path path = given.starts_with("file://") ? given.substr(7) : given;
         if (fs::is_directory(path)) {
@@ -192,10 +188,31 @@ class Ladder {
             const ProcessResult result = run_process(words, {.log = options_.work / "ladder.log"});
             if (result.code != 0) {
                 throw Error(ErrorCode{result.code},
-                            fmt::format("{}: cannot be packed as a base (see {})", from.string(),
-                                        (options_.work / "ladder.log").string()));
+                            fmt::format("{}: cannot be packed as a base: {}", from.string(),
+                                        last_words(options_.work / "ladder.log")));
             }
         });
+    }
+
+    /// Its key names its bytes, so a sketch made anew never passes for another.
+    void sketch() {
+        if (options_.sketch_tokens == 0) {
+            return;
+        }
+        if (const std::optional<Object> sketch = find_sketch(*store_, model_)) {
+            there_.push_back(sketch->key);
+            return;
+        }
+        const fs::path path = local("sketch", [&](const fs::path& out) {
+            kaiju({"capture", "--model", f16().string(), "--text", options_.calibration.string(), "--out",
+                   out.string(), "--ctx", std::to_string(options_.ctx), "--max-tokens",
+                   std::to_string(options_.sketch_tokens), "--id", options_.id, "--resume"});
+        });
+        constexpr size_t kDigits = 8;
+        publish_file(model_.keys.contains("sketch")
+                         ? model_.key("sketch")
+                         : model_.key("sketch") + sha256_file(path).substr(0, kDigits) + ".sket",
+                     path);
     }
 
     void rungs() {
@@ -274,6 +291,26 @@ json build_ladder(const LadderOptions& options, Monitor& monitor) {
     return Ladder(options, monitor).build();
 }
 
+namespace {
+
+/// Asks Python before it works, so that what it lacks has a name and is no traceback.
+void require_python(const fs::path& folder) {
+    const ProcessResult lacking = run_process(
+        {"python3", "-c",
+         "import importlib.util as u\n"
+         "print(*[m for m in ('torch', 'transformers', 'numpy') if u.find_spec(m) is None], sep=', ')"},
+        {.capture = true});
+    const std::string modules = lacking.output.substr(0, lacking.output.find_last_not_of(" \n") + 1);
+    if (lacking.code != 0 || !modules.empty()) {
+        throw Error(ErrorCode::missing,
+                    fmt::format("{}: safetensors are converted by llama.cpp's converter, and python3 {}{} "
+                                "(docs/commands/ladder.md)",
+                                folder.string(), modules.empty() ? "does not work" : "lacks ", modules));
+    }
+}
+
+}  // namespace
+
 void convert_safetensors(const fs::path& folder, const fs::path& out, const fs::path& log) {
     const char* converter = std::getenv("KAIJU_CONVERT_HF");
     if (converter == nullptr || !fs::exists(converter)) {
@@ -284,14 +321,14 @@ void convert_safetensors(const fs::path& folder, const fs::path& out, const fs::
                         folder.string()));
     }
     const fs::path unfinished = out.string() + ".unfinished";
+    require_python(folder);
     const ProcessResult result = run_process(
         {"python3", converter, "--outtype", "f16", "--outfile", unfinished.string(), folder.string()},
         {.log = log});
     if (result.code != 0) {
-        throw Error(ErrorCode::missing,
-                    fmt::format("{}: the converter failed; does Python have torch, numpy and "
-                                "transformers? Its last words are in {}",
-                                folder.string(), log.string()));
+        throw Error(ErrorCode::bad_input,
+                    fmt::format("{}: llama.cpp's converter ended with code {}: {} (all of it in {})",
+                                folder.string(), result.code, last_words(log), log.string()));
     }
     fs::rename(unfinished, out);
 }

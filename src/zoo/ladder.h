@@ -29,13 +29,14 @@ struct LadderOptions {
     uint32_t ctx = 512;
     std::optional<uint64_t> calibration_chunks{};
     std::optional<uint64_t> evaluation_chunks{};
-    double min_margin = 0.5;  ///< of the qspec, in logits
+    uint64_t sketch_tokens = 100'000;  ///< of the calibration text, for encoder v3; 0: no sketch
+    double min_margin = 0.5;           ///< of the qspec, in logits
     int threads = 1;
 };
 
-/// Makes f16, base (the source as it is, packed as a knot), importance matrix, qspec and, one by one, the
-/// rungs with their perplexity and divergence from the f16, and publishes each as soon as it is there. What
-/// the store has is never made again. The answer lists what was made and what was there, and the rungs'
+/// Makes f16, base (the source as it is, packed as a knot), importance matrix, qspec, sketch and, one by one,
+/// the rungs with their perplexity and divergence from the f16, and publishes each as soon as it is there.
+/// What the store has is never made again. The answer lists what was made and what was there, and the rungs'
 /// figures; it is published too, as models/iq-ladder/<id>/<id>.ladder.json. Throws missing, bad_input, io and
 /// what the steps throw.
 [[nodiscard]] nlohmann::json build_ladder(const LadderOptions& options, Monitor& monitor);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "codec/encoder_v1.h"
 #include "format/strict_json.h"
+#include "zoo/transfer.h"
 
 namespace kaiju::zoo {
 
@@ -18,10 +19,6 @@ namespace {
 
 constexpr double kSecondsPerHour = 3600;
 constexpr double kVerifyShare = 0.25;  ///< of the time limit of a model
-
-std::string file_name(const std::string& key) {
-    return key.substr(key.rfind('/') + 1);
-}
 
 template <typename T>
 json optional_json(const std::optional<T>& value) {
@@ -88,6 +85,9 @@ std::vector<Step> encode_steps(const Model& model, const std::string& stem, cons
             "--resume"};
         if (model.encoder == "v3") {
             words.insert(words.end(), {"--sketch", "in/sketch"});
+            if (model.clamp_limit) {
+                words.insert(words.end(), {"--clamp-limit", fmt::format("{}", *model.clamp_limit)});
+            }
         }
         return words;
     };
@@ -298,6 +298,11 @@ Plan plan_encode_job(const Catalogue& /*catalogue*/, const Model& model, const R
     for (const Prerequisite& item : readiness.items) {
         if (ranged && (item.what == "f16" || item.what == "base")) {
             (item.what == "f16" ? from.model : from.base) = store + "/" + item.key;
+        } else if (item.what == "f16" && part_keys(item.key).size() > 1) {
+            for (const std::string& part : part_keys(item.key)) {  // which find each other by their names
+                plan.inputs.push_back({.file = "in/" + file_name(part), .key = part});
+            }
+            from.model = "in/" + file_name(item.key);
         } else if (item.what != "v1") {
             const std::string file =
                 item.what == "f16" || item.what == "qspec"
@@ -308,9 +313,6 @@ Plan plan_encode_job(const Catalogue& /*catalogue*/, const Model& model, const R
     }
     if (!gate.text.empty()) {
         plan.inputs.push_back({.file = "in/text", .key = gate.text});
-    }
-    if (!gate.reference.empty() && gate.reference != "f16") {
-        plan.inputs.push_back({.file = "in/reference", .key = gate.reference});
     }
     plan.outputs = {{.file = fmt::format("out/{}.gate.log", name), .key = stem + ".gate.log", .always = true},
                     {.file = fmt::format("out/{}.gate.json", name), .key = stem + ".gate.json"},
@@ -386,6 +388,7 @@ Plan plan_feed_job(const Catalogue& catalogue, const Model& model, uint64_t numb
     add_number("--ctx", catalogue.ctx);
     add_number("--imatrix-chunks", catalogue.calibration_chunks);
     add_number("--chunks", catalogue.evaluation_chunks);
+    add_number("--sketch-tokens", catalogue.sketch_tokens);
     add_number("--min-margin", model.min_margin);
     for (const auto& [what, key] : model.keys) {
         add("--key", fmt::format("{}={}", what, key));

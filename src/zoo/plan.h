@@ -39,7 +39,7 @@ struct GateParameters {
 struct Command {
     std::vector<std::string> words;
     std::vector<std::string>
-        makes;  ///< files: where all are there it need not run; otherwise they are removed first
+        makes;  ///< files: where it ended well and all are there it need not run; otherwise they go first
 };
 
 /// One step of a job. Commands run in the job's folder one after another; of a sharded step a node may be

@@ -12,6 +12,7 @@
 #include "format/knot.h"
 #include "format/stock_types.h"
 #include "zoo/remote_model.h"
+#include "zoo/transfer.h"
 
 namespace kaiju::zoo {
 
@@ -24,23 +25,41 @@ struct Unfit {
     std::string why;
 };
 
-void check_f16(ObjectStore& store, const Object& object, Readiness& readiness) {
-    const std::vector<std::byte> bytes = gguf_header(store, object);
-    const format::GgufScan scan = format::scan_gguf(bytes);
+format::GgufScan check_part(const Object& object, Bytes header) {
+    format::GgufScan scan = format::scan_gguf(header);
     if (scan.length > object.size) {
         throw Unfit{fmt::format("truncated: {} bytes of {}", object.size, scan.length)};
     }
+    return scan;
+}
+
+void check_f16(ObjectStore& store, const Object& object, Readiness& readiness) {
+    const std::vector<std::byte> bytes = gguf_header(store, object);
+    const format::GgufScan scan = check_part(object, bytes);
     const auto* architecture = scan.find("general.architecture");
     if (architecture == nullptr || architecture->type != format::GgufType::string) {
         throw Unfit{"a GGUF without general.architecture"};
     }
     readiness.architecture = format::printable(as_text(architecture->value));
     std::vector<format::TensorInfo> tensors;
-    for (const format::GgufTensor& tensor : scan.tensors) {
-        tensors.push_back(
-            {.name = std::string(tensor.name), .type = {}, .shape = tensor.shape, .nbytes = tensor.nbytes});
-        readiness.largest_tensor = std::max(readiness.largest_tensor, tensor.nbytes);
-        readiness.weights += codec::is_linear_weight(tensor.name) ? tensors.back().weights() : 0;
+    const auto add = [&](const format::GgufScan& part) {
+        for (const format::GgufTensor& tensor : part.tensors) {
+            tensors.push_back({.name = std::string(tensor.name),
+                               .type = {},
+                               .shape = tensor.shape,
+                               .nbytes = tensor.nbytes});
+            readiness.largest_tensor = std::max(readiness.largest_tensor, tensor.nbytes);
+            readiness.weights += codec::is_linear_weight(tensor.name) ? tensors.back().weights() : 0;
+        }
+    };
+    add(scan);
+    const std::vector<std::string> parts = part_keys(object.key);
+    for (size_t part = 1; part < parts.size(); ++part) {
+        const std::optional<Object> there = store.head(parts[part]);
+        if (!there) {
+            throw Unfit{fmt::format("its part {} is not", parts[part])};
+        }
+        add(check_part(*there, gguf_header(store, *there)));
     }
     // Only the header's own bytes are key-values; the walk above has found where they end.
     const format::KeyValues key_values(
@@ -101,18 +120,14 @@ Prerequisite probe(ObjectStore& store, const std::string& what, const std::strin
     return found;
 }
 
-/// A sketch's key ends with eight digits of a hash that only its maker knows.
 Prerequisite probe_sketch(ObjectStore& store, const Model& model) {
     Prerequisite found{.what = "sketch", .key = model.key("sketch"), .answer = Answer::unknown, .note = {}};
     try {
-        const std::vector<Object> sketches = store.list(found.key);
-        const auto at = std::find_if(sketches.begin(), sketches.end(), [&](const Object& object) {
-            return object.key == found.key || object.key.ends_with(".sket");
-        });
-        found.answer = at == sketches.end() ? Answer::absent : Answer::present;
-        if (at != sketches.end()) {
-            found.key = at->key;
-            found.bytes = at->size;
+        const std::optional<Object> sketch = find_sketch(store, model);
+        found.answer = sketch ? Answer::present : Answer::absent;
+        if (sketch) {
+            found.key = sketch->key;
+            found.bytes = sketch->size;
         }
     } catch (const Error& error) {
         found.note = error.what();
@@ -176,7 +191,11 @@ Readiness probe_model(ObjectStore& store, const Model& model) {
                                     [&](const Object& object) { check_qspec(store, object, readiness); }));
     if (model.encoder == "v3") {
         readiness.items.push_back(probe_sketch(store, model));
-        readiness.items.push_back(probe(store, "v1", fmt::format("models/{}-kaiju1.knot", model.id),
+        readiness.items.push_back(
+            probe(store, "v1", model.key("v1"), [&](const Object& object) { check_base(store, object); }));
+    }
+    if (model.has_own_reference()) {
+        readiness.items.push_back(probe(store, "reference", model.reference,
                                         [&](const Object& object) { check_base(store, object); }));
     }
     return readiness;
@@ -194,10 +213,45 @@ std::vector<Readiness> probe_models(ObjectStore& store, std::span<const Model* c
 
 Listing::Listing(std::vector<Object> objects) : objects_(std::move(objects)) {}
 
+std::optional<Object> find_sketch(ObjectStore& store, const Model& model) {
+    const std::vector<Object> sketches = store.list(model.key("sketch"));
+    const auto at = std::find_if(sketches.begin(), sketches.end(),
+                                 [&](const Object& object) { return model.is_sketch(object.key); });
+    return at == sketches.end() ? std::nullopt : std::optional(*at);
+}
+
+std::vector<Object>::const_iterator Listing::from(const std::string& prefix) const {
+    return std::lower_bound(objects_.begin(), objects_.end(), prefix,
+                            [](const Object& object, const std::string& key) { return object.key < key; });
+}
+
+bool Listing::has_sketch(const Model& model) const {
+    const std::string prefix = model.key("sketch");
+    for (auto at = from(prefix); at != objects_.end() && at->key.starts_with(prefix); ++at) {
+        if (model.is_sketch(at->key)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+std::string Listing::fingerprint(const Model& model) const {
+    std::vector<std::string> keys = part_keys(model.key("f16"));
+    keys.insert(keys.end(), {model.key("imatrix"), model.key("base"), model.key("qspec"), model.key("v1"),
+                             model.key("sketch"), model.reference});
+    std::string all;
+    for (const std::string& key : keys) {
+        for (auto at = from(key); !key.empty() && at != objects_.end() && at->key.starts_with(key); ++at) {
+            if (at->key == key || model.is_sketch(at->key)) {
+                all += fmt::format("{} {} {}\n", at->key, at->size, at->etag);
+            }
+        }
+    }
+    return all;
+}
+
 const Object* Listing::first_with(const std::string& prefix) const {
-    const auto at =
-        std::lower_bound(objects_.begin(), objects_.end(), prefix,
-                         [](const Object& object, const std::string& key) { return object.key < key; });
+    const auto at = from(prefix);
     return at == objects_.end() || !at->key.starts_with(prefix) ? nullptr : &*at;
 }
 
@@ -212,8 +266,10 @@ bool seems_ready(const Listing& listing, const Model& model) {
             return false;
         }
     }
-    return model.encoder == "v1" || (listing.first_with(model.key("sketch")) != nullptr &&
-                                     listing.contains(fmt::format("models/{}-kaiju1.knot", model.id)));
+    if (model.has_own_reference() && !listing.contains(model.reference)) {
+        return false;
+    }
+    return model.encoder == "v1" || (listing.has_sketch(model) && listing.contains(model.key("v1")));
 }
 
 }  // namespace kaiju::zoo

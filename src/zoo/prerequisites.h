@@ -52,6 +52,9 @@ struct Readiness {
 [[nodiscard]] std::vector<Readiness> probe_models(ObjectStore& store, std::span<const Model* const> models,
                                                   int parallel);
 
+/// The model's sketch, where the store has one.
+[[nodiscard]] std::optional<Object> find_sketch(ObjectStore& store, const Model& model);
+
 /// Keys of a listing, to tell what is there without asking for each.
 class Listing {
   public:
@@ -59,8 +62,12 @@ class Listing {
     [[nodiscard]] bool contains(const std::string& key) const;
     /// The first object whose key begins so.
     [[nodiscard]] const Object* first_with(const std::string& prefix) const;
+    [[nodiscard]] bool has_sketch(const Model& model) const;
+    /// Changes whenever one of the model's prerequisites does.
+    [[nodiscard]] std::string fingerprint(const Model& model) const;
 
   private:
+    [[nodiscard]] std::vector<Object>::const_iterator from(const std::string& prefix) const;
     std::vector<Object> objects_;  ///< sorted by key
 };
 

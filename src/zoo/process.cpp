@@ -20,6 +20,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/file.h"
 
 namespace kaiju::zoo {
 
@@ -193,6 +194,23 @@ ProcessResult run_process(const std::vector<std::string>& words, const ProcessOp
     return result;
 }
 
+std::string last_words(const fs::path& log, uint64_t begin) {
+    constexpr size_t kMost = 400;
+    std::error_code ignored;
+    const std::string text = fs::exists(log, ignored) ? read_text(log) : std::string();
+    std::istringstream lines(text.substr(std::min<uint64_t>(begin, text.size())));
+    std::string last = "(no output)";
+    bool own = false;
+    for (std::string line; std::getline(lines, line);) {
+        const bool message = line.starts_with("kaiju: ") || line.starts_with("failure: ");
+        if (!line.empty() && (message || !own)) {
+            last = line.substr(0, kMost);
+            own = own || message;
+        }
+    }
+    return last;
+}
+
 pid_t start_detached(const std::vector<std::string>& words, const fs::path& log_path) {
     std::vector<char*> arguments = arguments_of(words);
     const int log = open_log(log_path);
@@ -226,7 +244,10 @@ bool process_alive(const std::string& handle) {
 }
 
 std::string own_program() {
-    return fs::read_symlink("/proc/self/exe").string();
+    // An update replaces the file under running programs: the new one is at the old path.
+    constexpr std::string_view kReplaced = " (deleted)";
+    const std::string path = fs::read_symlink("/proc/self/exe").string();
+    return path.ends_with(kReplaced) ? path.substr(0, path.size() - kReplaced.size()) : path;
 }
 
 std::vector<RunningProcess> processes_named(const std::string& name) {

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -30,6 +31,10 @@ struct ProcessOptions {
 /// again never meets its former self. A limit, or keep_going, ends it with SIGTERM and, 20 s later, SIGKILL.
 /// Throws missing where the program is not there.
 [[nodiscard]] ProcessResult run_process(const std::vector<std::string>& words, const ProcessOptions& options);
+
+/// What a command said last, for messages, cut to some hundred characters: of what a log has from `begin` on,
+/// the last line of this program's own messages or of a gate's failures, or else the last that is not empty.
+[[nodiscard]] std::string last_words(const std::filesystem::path& log, uint64_t begin = 0);
 
 /// Starts a process that outlives this one, in a session of its own, its output appended to `log`.
 [[nodiscard]] pid_t start_detached(const std::vector<std::string>& words, const std::filesystem::path& log);

@@ -26,7 +26,6 @@ namespace {
 
 constexpr uint64_t kFirstRead = uint64_t{1} << 18;
 constexpr uint64_t kLongestHeader = uint64_t{256} << 20;
-constexpr uint64_t kMostParts = 65535;
 
 fs::path new_folder() {
     std::string name = (fs::temp_directory_path() / "kaiju-model-XXXXXX").string();
@@ -156,7 +155,7 @@ class RemoteModel final : public format::ModelFile {
 
     void open(const std::string& key, const fs::path& folder) {
         const Object first = describe(key);
-        const std::string name = key.substr(key.rfind('/') + 1);
+        const std::string name = file_name(key);
         const auto head =
             store_->get(key, 0, std::min<uint64_t>(format::KnotHeader::kBytes, first.size), first.etag);
         if (format::looks_like_knot(head)) {
@@ -176,18 +175,14 @@ class RemoteModel final : public format::ModelFile {
         add(first, folder / name, bytes);
         const format::KeyValues key_values(bytes);
         const uint64_t parts = std::max<uint64_t>(key_values.find_u32("split.count").value_or(1), 1);
-        const std::string ending = fmt::format("-00001-of-{:05}.gguf", parts);
-        if (parts > kMostParts || (parts > 1 && !key.ends_with(ending))) {
+        const std::vector<std::string> keys = part_keys(key);
+        if (parts > 1 && keys.size() != parts) {
             throw Error(ErrorCode::bad_input,
                         fmt::format("{}: not the first part of {}", address_.string(), parts));
         }
-        const auto part_of = [&](const std::string& whole, uint64_t part) {
-            return fmt::format("{}-{:05}-of-{:05}.gguf", whole.substr(0, whole.size() - ending.size()), part,
-                               parts);
-        };
-        for (uint64_t part = 2; part <= parts; ++part) {
-            const Object object = describe(part_of(key, part));
-            add(object, folder / part_of(name, part), gguf_header(*store_, object));
+        for (uint64_t part = 1; part < parts; ++part) {
+            const Object object = describe(keys[part]);
+            add(object, folder / file_name(keys[part]), gguf_header(*store_, object));
         }
         inner_ = std::make_unique<format::GgufFile>(folder / name);
     }
@@ -308,8 +303,13 @@ LocalCopy::LocalCopy(const fs::path& path, Monitor& monitor) : path_(path) {
         return;
     }
     folder_ = new_folder();
-    path_ = folder_ / "model";
-    download(*open_store(split.store, remote_options()), split.key, path_, monitor);
+    try {
+        path_ = download_model(*open_store(split.store, remote_options()), split.key, folder_, monitor);
+    } catch (...) {
+        std::error_code ignored;
+        fs::remove_all(folder_, ignored);
+        throw;
+    }
 }
 
 LocalCopy::~LocalCopy() {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <ctime>
 #include <map>
 
@@ -17,6 +18,8 @@ using nlohmann::json;
 namespace {
 
 constexpr size_t kMostTensors = 12;
+constexpr std::array<std::string_view, 7> kSteps{"fetch",  "ladder", "encode", "assemble",
+                                                 "verify", "gate",   "publish"};  ///< as they follow
 constexpr uint64_t kLongest = uint64_t{64} << 20;
 
 std::optional<double> number(const json& object, const std::string& key) {
@@ -142,8 +145,11 @@ Report collect_report(Zoo& zoo, Monitor& monitor) {
     }
     for (const Attempt& attempt : attempts) {
         ReportRun run{.name = attempt.name, .state = attempt.state, .verdict = attempt.verdict};
-        for (const auto& [step, seconds] : zoo.state().steps(attempt.id)) {
-            run.steps.emplace_back(step, seconds);
+        std::map<std::string, double> steps = zoo.state().steps(attempt.id);
+        for (const std::string_view step : kSteps) {
+            if (const auto at = steps.find(std::string(step)); at != steps.end()) {
+                run.steps.emplace_back(at->first, at->second);
+            }
         }
         report.runs.push_back(std::move(run));
     }

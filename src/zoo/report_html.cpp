@@ -25,14 +25,19 @@ p{margin:.2rem 0}.soft{color:var(--soft)}
 .tile b{display:block;font-size:1.4rem;font-variant-numeric:tabular-nums}
 .scroll{overflow-x:auto;border:1px solid var(--line);border-radius:8px;background:var(--card)}
 table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.35rem .7rem;border-bottom:1px solid var(--line);vertical-align:top}
-tr:last-child td{border-bottom:0}th{font-weight:600;color:var(--soft);white-space:nowrap}td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+tr:last-child td{border-bottom:0}th{font-weight:600;color:var(--soft);white-space:nowrap}th.n{text-align:right}td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+.standing{white-space:nowrap}
 .done{color:var(--good)}.failed,.cancelled{color:var(--bad)}.running,.ready,.to-feed,.waiting{color:var(--wait)}.on-hold,.out-of-scope{color:var(--soft)}
 .model{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.9rem 1rem;margin:.8rem 0}
 .plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(20rem,100%),1fr));gap:1rem;margin-top:.6rem}
-svg{width:100%;height:auto;display:block}svg text{fill:var(--soft);font:11px system-ui,sans-serif}svg .label{fill:var(--ink)}
+svg{width:100%;height:auto;display:block}svg text{fill:var(--soft);font:11px system-ui,sans-serif}svg .label{fill:var(--ink);paint-order:stroke;stroke:var(--card);stroke-width:3px;stroke-linejoin:round}
+.bars svg{min-width:34rem;max-width:46rem}
 svg .axis{stroke:var(--line)}svg .ours{fill:var(--ours)}svg .stock{fill:var(--stock)}svg .bar{fill:var(--stock)}
 details{margin-top:.6rem}summary{cursor:pointer;color:var(--soft)}pre{overflow-x:auto;font-size:12px;margin:.4rem 0 0}
 .key i{display:inline-block;width:.7em;height:.7em;border-radius:50%;margin:0 .3em 0 .8em}
+@media (max-width:40rem){.models tr{display:grid;grid-template-columns:1fr auto;border-bottom:1px solid var(--line)}
+.models tr:first-child,.models .detail{display:none}.models tr:last-child,.models td{border-bottom:0}
+.models td:first-child{overflow-wrap:anywhere}.models td.soft{grid-column:1/-1;padding-top:0}.models td.soft:empty{display:none}}
 )";
 
 std::string escaped(std::string_view text) {
@@ -191,7 +196,7 @@ std::string bars(const ReportModel& model) {
     constexpr double kWidth = 640;
     constexpr double kRow = 20;
     constexpr double kNames = 210;
-    constexpr double kNumbers = 130;
+    constexpr double kNumbers = 175;
     if (model.tensors.empty()) {
         return {};
     }
@@ -229,8 +234,9 @@ std::string model_card(const ReportModel& model) {
         html += "<div class=\"plots\">" + kl + ppl + "</div>";
     }
     if (!tensors.empty()) {
-        html += "<details><summary>where the excess is</summary><div class=\"scroll\" style=\"border:0\">" +
-                tensors + "</div></details>";
+        html +=
+            "<details><summary>where the excess is</summary><div class=\"scroll bars\" style=\"border:0\">" +
+            tensors + "</div></details>";
     }
     if (!model.gate.empty()) {
         html += "<details><summary>gate log</summary><pre>" + escaped(model.gate) + "</pre></details>";
@@ -252,11 +258,14 @@ std::string tiles(const Report& report) {
 
 std::string model_table(const Report& report) {
     std::string html =
-        "<h2>Models</h2><div class=\"scroll\"><table><tr><th>model<th>family<th>class<th>standing<th></tr>";
+        "<h2>Models</h2><div class=\"scroll "
+        "models\"><table><tr><th>model<th>family<th>class<th>standing<th></tr>";
     for (const ReportModel& model : report.models) {
-        html += fmt::format("<tr><td>{}<td>{}<td>{}<td class=\"{}\">{}<td class=\"soft\">{}</tr>",
-                            escaped(model.id), escaped(model.family), escaped(model.size), model.standing,
-                            model.standing, escaped(model.note));
+        html += fmt::format(
+            "<tr><td>{}<td class=\"detail\">{}<td class=\"detail\">{}<td class=\"standing {}\">{}<td "
+            "class=\"soft\">{}</tr>",
+            escaped(model.id), escaped(model.family), escaped(model.size), model.standing, model.standing,
+            escaped(model.note));
     }
     return html + "</table></div>";
 }
@@ -266,7 +275,8 @@ std::string run_table(const Report& report) {
         return {};
     }
     std::string html =
-        "<h2>Runs</h2><div class=\"scroll\"><table><tr><th>job<th>state<th>steps, seconds<th>total</tr>";
+        "<h2>Runs</h2><div class=\"scroll\"><table><tr><th>job<th>state<th>steps, seconds<th "
+        "class=\"n\">total</tr>";
     for (const ReportRun& run : report.runs) {
         std::string steps;
         double total = 0;

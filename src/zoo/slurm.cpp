@@ -32,11 +32,14 @@ bool there_is(const std::string& program) {
     return false;
 }
 
-std::string ask(const std::vector<std::string>& words) {
-    const ProcessResult result = run_process(words, {.capture = true, .limit_seconds = kControllerSeconds});
+/// What a command of Slurm answers; what it complains of goes to `log`.
+std::string ask(const std::vector<std::string>& words, const fs::path& log = {}) {
+    const ProcessResult result =
+        run_process(words, {.log = log, .capture = true, .limit_seconds = kControllerSeconds});
     if (result.code != 0) {
-        throw Error(ErrorCode::io, fmt::format("{} ended with code {}: does the controller answer?",
-                                               words.front(), result.code));
+        throw Error(ErrorCode::io,
+                    fmt::format("{} ended with code {}: {}", words.front(), result.code,
+                                log.empty() ? "does the controller answer?" : last_words(log)));
     }
     return result.output;
 }
@@ -139,7 +142,7 @@ std::string slurm_submit(const std::vector<SlurmScript>& scripts, const fs::path
                 }
             }
             words.push_back(path.string());
-            const std::string answer = trimmed(ask(words));
+            const std::string answer = trimmed(ask(words, folder / "logs" / "sbatch.log"));
             before = answer.substr(0, answer.find(';'));
             ids += (ids.empty() ? "" : ",") + before;
         }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -116,6 +118,43 @@ void download(ObjectStore& store, const std::string& key, const fs::path& out, M
     }
     file.commit();
     ranges.remove();
+}
+
+std::vector<std::string> part_keys(const std::string& key) {
+    constexpr std::string_view kFirst = "-00001-of-";
+    constexpr std::string_view kEnd = ".gguf";
+    constexpr size_t kDigits = 5;
+    const size_t at = key.size() - std::min(key.size(), kFirst.size() + kDigits + kEnd.size());
+    const std::string_view digits =
+        std::string_view(key).substr(at).substr(std::min(key.size() - at, kFirst.size()), kDigits);
+    if (key.compare(at, kFirst.size(), kFirst) != 0 || !key.ends_with(kEnd) ||
+        digits.find_first_not_of("0123456789") != std::string_view::npos) {
+        return {key};
+    }
+    uint64_t parts = 0;
+    std::from_chars(digits.data(), digits.data() + digits.size(), parts);
+    std::vector<std::string> keys{key};
+    for (uint64_t part = 2; part <= parts; ++part) {
+        keys.push_back(fmt::format("{}-{:05}-of-{}{}", key.substr(0, at), part, digits, kEnd));
+    }
+    return keys;
+}
+
+std::string file_name(const std::string& key) {
+    const std::string path = key.substr(0, key.find('?'));
+    return path.substr(path.rfind('/') + 1);
+}
+
+fs::path download_model(ObjectStore& store, const std::string& key, const fs::path& folder,
+                        Monitor& monitor) {
+    fs::create_directories(folder);
+    for (const std::string& part : part_keys(key)) {
+        const fs::path out = folder / file_name(part);
+        if (!fs::exists(out)) {
+            download(store, part, out, monitor);
+        }
+    }
+    return folder / file_name(key);
 }
 
 }  // namespace kaiju::zoo

@@ -64,7 +64,7 @@ std::vector<InFlight> Zoo::in_flight() {
 ModelStanding Zoo::stand(const Model& model, const std::map<std::string, std::vector<Attempt>>& attempts,
                          const std::map<std::string, std::string>& holds, const Listing& listing) {
     const auto at = [&](Standing standing, std::string note) {
-        return ModelStanding{.model = &model, .standing = standing, .note = std::move(note)};
+        return ModelStanding{.model = &model, .standing = standing, .note = std::move(note), .seen = {}};
     };
     if (model.wanted == Wanted::out_of_scope) {
         return at(Standing::out_of_scope, model.reason);
@@ -100,7 +100,13 @@ ModelStanding Zoo::stand(const Model& model, const std::map<std::string, std::ve
                             "an attempt that this state does not know has claimed its key: kaiju zoo "
                             "rebuild");
         }
-        return at(Standing::ready, "");
+        ModelStanding ready = at(Standing::ready, "");
+        ready.seen = listing.fingerprint(model);
+        if (const auto refused = refused_.find(model.id);
+            refused != refused_.end() && refused->second.first == ready.seen) {
+            return at(Standing::failed, refused->second.second);
+        }
+        return ready;
     }
     if (stopped) {
         return at(Standing::failed, why);
@@ -355,15 +361,25 @@ void Zoo::take_note(Attempt attempt, Monitor& monitor) {
     release_lease(*store_, plan.lease);  // the job may have died between its verdict and this
 }
 
+/// Whether a job's lease still counts, by this observer's own clock: the wall clock may have jumped.
+bool Zoo::is_held(const Plan& plan) {
+    Leases leases(*store_, state_.database(), options_.terms);
+    for (const Lease& lease : leases.all()) {
+        if (lease.owner == plan.owner && lease.slot == plan.lease.slot && lease.token == plan.lease.token) {
+            return leases.judge(lease) == LeaseView::held;
+        }
+    }
+    return false;
+}
+
 void Zoo::revive(Attempt attempt, Monitor& monitor) {
     const bool slurm = attempt.executor == "slurm";
     const JobFolder folder(attempt.folder);
     const bool alive = slurm ? slurm_alive(attempt.handle) : process_alive(attempt.handle) || folder.locked();
-    constexpr double kStartSeconds = 60;
-    if (attempt.handle.empty() && wall_seconds() - attempt.started < kStartSeconds) {
+    Plan plan = folder.plan();
+    if (attempt.handle.empty() && is_held(plan)) {
         return;  // whoever submits it is about to start it
     }
-    Plan plan = folder.plan();
     if (alive) {
         if (slurm) {  // while it waits in the queue nobody else keeps its lease
             beat_lease(*store_, plan.lease);
@@ -407,9 +423,19 @@ void Zoo::sync(Monitor& monitor) {
     }
 }
 
+/// What keeps a job from being submitted now; empty: nothing.
+std::string Zoo::in_the_way(bool feed) {
+    const std::vector<InFlight> others = in_flight();
+    const bool beside =
+        !feed && others.size() < options_.parallel &&
+        std::all_of(others.begin(), others.end(), [](const InFlight& one) { return one.kind == "encode"; });
+    return others.empty() || beside ? "" : others.front().what;
+}
+
 Tick Zoo::tick(Monitor& monitor) {
     sync(monitor);
     Tick tick{.action = {}, .models = standings()};
+    std::map<bool, std::string> way;  // by whether it is a feeder: looked at once, however many are ready
     bool moving = false;
     bool failed = false;
     for (ModelStanding& one : tick.models) {
@@ -420,6 +446,17 @@ Tick Zoo::tick(Monitor& monitor) {
                    tick.action.empty()) {
             try {
                 const bool feed = one.standing == Standing::to_feed;
+                if (!way.contains(feed)) {
+                    way[feed] = in_the_way(feed);
+                    if (!way[feed].empty()) {
+                        monitor.info(fmt::format("{} waits: in flight: {}", id, way[feed]));
+                    }
+                }
+                if (!way[feed].empty()) {
+                    one.note = "in flight: " + way[feed];
+                    moving = true;
+                    continue;
+                }
                 tick.action = submit(feed ? plan_feed(*one.model) : plan_encode(*one.model), monitor).name;
                 one.standing = Standing::running;
             } catch (const Error& error) {
@@ -427,7 +464,12 @@ Tick Zoo::tick(Monitor& monitor) {
                 one.note = error.what();
                 // What is busy or cannot be asked may change by itself; what is broken does not.
                 const bool passing = error.code() == ErrorCode::busy || error.code() == ErrorCode::io;
-                one.standing = passing ? one.standing : Standing::failed;
+                if (!passing) {
+                    one.standing = Standing::failed;
+                    if (!one.seen.empty()) {
+                        refused_[id] = {one.seen, one.note};
+                    }
+                }
             }
         }
         failed = failed || one.standing == Standing::failed;

@@ -51,6 +51,7 @@ struct ModelStanding {
     const Model* model = nullptr;
     Standing standing = Standing::waiting;
     std::string note;
+    std::string seen;  ///< of a ready one: what its prerequisites look like
 };
 
 /// What a tick came to.
@@ -104,7 +105,9 @@ class Zoo {
                                       const std::map<std::string, std::string>& holds,
                                       const class Listing& listing);
     [[nodiscard]] bool encodes_elsewhere();
+    [[nodiscard]] std::string in_the_way(bool feed);
     [[nodiscard]] Lease take_slot(const Plan& plan);
+    [[nodiscard]] bool is_held(const Plan& plan);
     void start(Attempt& attempt, const Plan& plan);
     void take_note(Attempt attempt, Monitor& monitor);
     void revive(Attempt attempt, Monitor& monitor);
@@ -115,6 +118,9 @@ class Zoo {
     std::unique_ptr<ObjectStore> store_;
     State state_;
     std::optional<double> sampled_rate_;
+    /// Models that seemed ready and are not, with what was seen of them: they are not asked about again
+    /// before that changes.
+    std::map<std::string, std::pair<std::string, std::string>> refused_;
     std::optional<bool> elsewhere_;  ///< whether somebody encodes, asked at most once a listing
 };
 

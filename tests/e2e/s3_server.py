@@ -12,8 +12,27 @@ import threading
 import time
 import unittest
 
-SOURCE = pathlib.Path(os.environ["KAIJU_SOURCE"])
+from support import KAIJU, SOURCE
+
 ACCESS, SECRET = "AKTESTKEY", "SKTESTSECRETvalue"
+
+
+def environment(endpoint):
+    """What makes the program a client of the server, and of no other."""
+    return {"AWS_ACCESS_KEY_ID": ACCESS, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_ENDPOINT_URL": endpoint,
+            "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_CONFIG_FILE": "/dev/null", "no_proxy": "*"}
+
+
+def wait_until_writable(endpoint):
+    deadline = time.time() + 60
+    while True:
+        done = subprocess.run([KAIJU, "store", "probe", "s3://zoo", "--patience", "2", "--racers", "2"], capture_output=True,
+                              text=True, env={**os.environ, **environment(endpoint)})
+        if done.returncode == 0:
+            return
+        if time.time() > deadline:
+            raise RuntimeError(f"the S3 server does not come up: {done.stderr}")
+        time.sleep(0.3)
 
 
 def free_ports(count):
@@ -49,7 +68,7 @@ class Server:
     def __init__(self):
         self.program = program("weed")
         self.folder = tempfile.mkdtemp(prefix="kaiju-s3-")
-        self.port, self.master, self.filer, self.volume = free_ports(4)
+        self.port, self.master, self.filer, self.volume, self.admin = free_ports(5)
         self.endpoint = f"http://127.0.0.1:{self.port}"
         self.process = None
         self.start()
@@ -59,8 +78,9 @@ class Server:
         self.log = open(pathlib.Path(self.folder) / "log", "ab")
         self.process = subprocess.Popen(
             [self.program, "mini", f"-dir={self.folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-s3.port={self.port}",
-             "-s3.port.iceberg=0", "-s3.domainName=localhost", f"-master.port={self.master}", f"-filer.port={self.filer}",
-             f"-volume.port={self.volume}", "-admin.ui=false", "-webdav=false", "-metricsPort=0"],
+             "-s3.port.iceberg=0", "-s3.port.lance=0", "-s3.domainName=localhost", f"-master.port={self.master}",
+             f"-filer.port={self.filer}", f"-volume.port={self.volume}", f"-admin.port={self.admin}", "-admin.ui=false",
+             "-webdav=false", "-metricsPort=0"],
             env=environment, stdout=self.log, stderr=self.log, cwd=self.folder)
 
     def stop(self):
@@ -84,6 +104,7 @@ class Faults:
 
     def __init__(self, upstream):
         self.upstream, self.rule, self.seen, self.headers = upstream, lambda method, path: None, [], []
+        self.lock, self.open, self.most_open = threading.Lock(), 0, 0  # requests under way
         faults = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -94,6 +115,16 @@ class Faults:
 
             def handle_any(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                with faults.lock:
+                    faults.open += 1
+                    faults.most_open = max(faults.most_open, faults.open)
+                try:
+                    return self.pass_on(body)
+                finally:
+                    with faults.lock:
+                        faults.open -= 1
+
+            def pass_on(self, body):
                 fault = faults.rule(self.command, self.path)
                 faults.seen.append((self.command, self.path, fault))
                 if isinstance(fault, int):
@@ -110,6 +141,7 @@ class Faults:
                 upstream.endheaders(body)
                 answer = upstream.getresponse()
                 content = answer.read()
+                upstream.close()
                 headers = {name: value for name, value in answer.getheaders()
                            if name.lower() not in ("content-length", "transfer-encoding", "connection")}
                 if self.command == "HEAD":

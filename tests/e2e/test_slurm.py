@@ -1,12 +1,13 @@
 """The zoo on Slurm: a real controller and node on this machine, started by a script. Needs root and the packages."""
 import json
 import os
+import pathlib
 import subprocess
 import tempfile
 import time
 import unittest
 
-from support import SOURCE
+from support import KAIJU, SOURCE
 from zoo_support import FAST, ZooTest
 
 SCRIPT = SOURCE / "scripts/slurm_local.sh"
@@ -48,10 +49,38 @@ class Slurm(ZooTest):
         tensors = [self.answer("knot", "info", path)["entries"]
                    for path in (self.store / "models/cut-kaiju1.knot", self.made(1) / "knot")]
         self.assertEqual(*tensors)
+        # One process on the same inputs makes the very same file.
+        whole = next(s for s in plan["steps"] if s["name"] == "encode")["commands"][0]["words"][1:]
+        job = self.folder / "state/jobs/cut-kaiju1"
+        del whole[whole.index("--shard"):]
+        (job / "whole").mkdir()
+        whole[whole.index("--out") + 1] = "whole/cut-kaiju1.knot"
+        whole += ["--telemetry", "whole/cut-kaiju1.telemetry.json"]
+        subprocess.run([KAIJU, *whole], cwd=job, check=True, capture_output=True)
+        self.assertEqual((job / "whole/cut-kaiju1.knot").read_bytes(), (self.store / "models/cut-kaiju1.knot").read_bytes())
         for path in (self.folder / "state/jobs/cut-kaiju1").rglob("*"):
             if path.is_file() and not path.is_symlink():
                 self.assertNotIn(b"do-not-tell", path.read_bytes(), path)
         self.zoo("watch", "--once", *SLURM, code=11)
+
+    def test_jobs_go_to_the_partition_that_was_named(self):
+        self.entry("a", memory_gb=1)
+        self.feed("a")
+        where = ("--partition", "second", "--threads", 1)
+        for script in self.zoo_answer("plan", "a", *SLURM, *where)["scripts"]:
+            self.assertIn("#SBATCH --partition=second\n", script["text"])
+            self.assertIn("#SBATCH --cpus-per-task=1\n", script["text"])
+        ids = self.zoo_answer("submit", "a", "--submit", *SLURM, *where)["handle"].split(",")
+        self.wait_for("done", "a-kaiju1", 120)
+        ran = [line for line in (pathlib.Path(folder) / "jobcomp.txt").read_text().splitlines()
+               if any(line.startswith(f"JobId={one} ") for one in ids)]
+        self.assertGreaterEqual(len(ran), 5)
+        self.assertTrue(all("Partition=second" in line for line in ran), ran)
+        self.entry("b", memory_gb=1)
+        self.feed("b")
+        said = self.zoo("submit", "b", "--submit", *SLURM, "--partition", "nowhere", code=7).stderr
+        self.assertIn("Invalid partition name", said)
+        self.assertIn("b", [m["model"] for m in self.zoo_answer("queue")["models"] if m["standing"] != "running"])
 
     def test_a_failed_gate_ends_the_chain(self):
         self.entry("wrong", memory_gb=1)

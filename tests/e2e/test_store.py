@@ -11,7 +11,7 @@ import threading
 import time
 import unittest
 
-from s3_server import ACCESS, SECRET, Faults, Server, free_ports, program
+from s3_server import ACCESS, SECRET, Faults, Server, environment, free_ports, program, wait_until_writable
 from support import KAIJU, KaijuTest
 
 PART = 16 << 20  # files above this go up in parts
@@ -22,7 +22,7 @@ def setUpModule():
     server = Server()
     faults = Faults(f"127.0.0.1:{server.port}")
     try:
-        wait_until_writable()
+        wait_until_writable(server.endpoint)
     except Exception:
         tearDownModule()
         raise
@@ -31,23 +31,6 @@ def setUpModule():
 def tearDownModule():
     faults.close()
     server.close()
-
-
-def environment(endpoint):
-    return {"AWS_ACCESS_KEY_ID": ACCESS, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_ENDPOINT_URL": endpoint,
-            "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_CONFIG_FILE": "/dev/null", "no_proxy": "*"}
-
-
-def wait_until_writable():
-    deadline = time.time() + 60
-    while True:
-        done = subprocess.run([KAIJU, "store", "probe", "s3://zoo", "--patience", "2", "--racers", "2"], capture_output=True,
-                              text=True, env={**os.environ, **environment(server.endpoint)})
-        if done.returncode == 0:
-            return
-        if time.time() > deadline:
-            raise RuntimeError(f"the S3 server does not come up: {done.stderr}")
-        time.sleep(0.3)
 
 
 class Store(KaijuTest):

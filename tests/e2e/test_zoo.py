@@ -1,10 +1,13 @@
 """The zoo: a queue that drains by itself, and everything that interrupts it."""
+import glob
+import hashlib
 import json
 import os
 import pathlib
 import random
 import re
 import signal
+import sqlite3
 import subprocess
 import time
 import unittest
@@ -48,6 +51,7 @@ class Queue(ZooTest):
             self.assertTrue((self.store / f"models/{model}-kaiju1.gate.log").exists())
         self.assertFalse((self.store / "models/wrong-kaiju1.knot").exists())
         self.assertFalse((self.store / "models/wrong-kaiju1.telemetry.json").exists())
+        self.assertIn("failure: ", self.zoo_answer("status", "wrong")["attempts"][0]["verdict"])
         self.assertTrue((self.store / "models/wrong-kaiju1.gate.log").exists())
         ladder = json.loads((self.store / "models/iq-ladder/fed/fed.ladder.json").read_text())
         self.assertEqual([r["type"] for r in ladder["rungs"]], ["IQ2_S", "IQ3_XXS", "IQ3_S"])
@@ -60,6 +64,8 @@ class Queue(ZooTest):
         self.zoo("watch", "--once", code=11)
         self.zoo("unhold", "wrong")
         self.zoo("watch", "--once", code=12)
+        self.zoo("report", "--out", "first.html")
+        self.assertRegex((self.folder / "first.html").read_text(), r"fetch [\d.]+, encode [\d.]+, verify [\d.]+, gate")
         # The state made again from the store says the same.
         os.rename(self.folder / "state", self.folder / "old-state")
         self.zoo("rebuild")
@@ -133,6 +139,22 @@ class Queue(ZooTest):
         leases.mkdir(parents=True)
         (leases / "0.1").write_text("not what it should be")
         self.assertIn("unknown", self.zoo("submit", "a", "--submit", code=6).stderr)
+
+    def test_a_watcher_asks_again_when_something_changed(self):
+        self.entry("a")
+        self.entry("b", "EXTERNAL")  # keeps the watcher waiting
+        self.feed("a")
+        damaged = self.folder / "damaged"
+        damaged.write_bytes((self.store / "models/a/a-f16.gguf").read_bytes()[:5000])
+        self.put("models/a/a-f16.gguf", damaged)
+        watch = self.watch()
+        time.sleep(1.5)
+        self.feed("a")
+        self.wait_for("done", "a-kaiju1")
+        self.feed("b")
+        out, err = watch.communicate(timeout=120)
+        self.assertEqual(watch.returncode, 11, out + err)
+        self.assertEqual(err.count("a: not ready: f16 (there, but"), 1, err)  # not at every tick
 
     def test_two_watchers_never_encode_at_once(self):
         for model in ("a", "b", "c"):
@@ -221,6 +243,17 @@ class Dies(ZooTest):
         self.assertGreaterEqual(kills, 50)
         self.assertLessEqual(steps, reached)
 
+    def test_killed_between_a_gates_no_and_its_verdict_nothing_is_published(self):
+        self.entry("wrong")
+        self.feed("wrong", passes=False)
+        folder = pathlib.Path(self.zoo_answer("submit", "wrong", "--submit", *FAST)["folder"])
+        self.wait_for("failed", "wrong-kaiju1")
+        # The gate has left its log and figures, and nobody wrote down what it said.
+        (folder / "verdict.json").unlink()
+        (self.store / "zoo/lease/0.1.released").unlink()
+        self.kaiju("zoo", "run", folder, code=1)
+        self.assertFalse((self.store / "models/wrong-kaiju1.knot").exists())
+
     def test_the_watcher_starts_a_dead_job_again(self):
         self.entry("a")
         self.feed("a")
@@ -275,6 +308,154 @@ class Dies(ZooTest):
         attempts = self.zoo_answer("status")["attempts"]
         self.assertEqual([a["name"] for a in attempts], ["a-feed-1"])
         self.assertIn("not-there.gguf", attempts[0]["verdict"])
+
+
+class V3(ZooTest):
+    """Jobs of encoder v3: they need more, and their keys are numbered."""
+
+    def setUp(self):
+        super().setUp()
+        self.feed("a")
+        self.put("models/a-kaiju1.knot", self.made(1) / "knot")
+        self.keys = {"f16": "models/a/a-f16.gguf", "imatrix": "models/iq-ladder/a/a.imatrix", "base": "models/a.knot",
+                     "qspec": "models/a/a.qspec.json", "v1": "models/a-kaiju1.knot"}
+        self.limits = {"ppl_max": 1e6, "kl_max": 100.0, "reference": "f16", "clamp_limit": 100.0}
+        self.kaiju("capture", "--model", self.made(1) / "f16.gguf", "--text", self.store / "texts/calibration.txt", "--out",
+                   "a.sket", "--max-tokens", 2048, "--ctx", 128)
+
+    def sketch(self, model):
+        """Puts the sketch where the feeder of that model would."""
+        digits = hashlib.sha256((self.folder / "a.sket").read_bytes()).hexdigest()[:8]
+        self.put(f"models/sketches/{model}-{digits}.sket", self.folder / "a.sket")
+        return f"models/sketches/{model}-{digits}.sket"
+
+    def test_prerequisites_are_those_of_this_model(self):
+        self.entry("a.v3", encoder="v3", keys=self.keys, **self.limits)
+        self.sketch("a.v3-small")  # of a model whose id begins like this one's
+        self.assertIn("not ready: sketch", self.zoo("submit", "a.v3", code=5).stderr)
+        self.zoo("watch", "--once", code=12)
+        key = self.sketch("a.v3")
+        self.assertIn(key, [p["key"] for p in self.zoo_answer("check", "a.v3")["models"][0]["prerequisites"]])
+        self.entries[0]["keys"] = {**self.keys, "v1": "models/b-kaiju1.knot"}
+        self.assertIn("not ready: v1", self.zoo("submit", "a.v3", code=5).stderr)
+        self.entries[0]["keys"] = self.keys
+        self.entries[0]["reference"] = "models/a/another.gguf"
+        self.assertIn("not ready: reference", self.zoo("submit", "a.v3", code=5).stderr)
+
+    def test_a_knot_better_than_its_v1_is_published_under_its_number(self):
+        self.entry("a.v3", encoder="v3", keys=self.keys, **self.limits)
+        sketch = self.sketch("a.v3")
+        (self.store / "models/a.v3-kaiju3-r3.knot.claim.1").write_text('{"owner":"another","token":1}')  # somebody has used 3
+        self.zoo("watch", "--interval", "0.1", *FAST, code=11)
+        knot = self.store / "models/a.v3-kaiju3-r4.knot"
+        self.kaiju("encode", "--encoder", "v3", "--model", self.made(1) / "f16.gguf", "--imatrix", self.made(1) / "imatrix",
+                   "--base", self.made(1) / "base", "--sketch", self.store / sketch, "--out", "expected.knot",
+                   "--clamp-limit", 100)
+        made, right = (self.answer("knot", "info", path)["entries"] for path in (knot, "expected.knot"))
+        self.assertEqual(made, right)
+        self.assertNotEqual(made, self.answer("knot", "info", self.made(1) / "knot")["entries"])
+        gate = json.loads((self.store / "models/a.v3-kaiju3-r4.gate.json").read_text())
+        self.assertIs(gate["pass"], True)
+        telemetry = json.loads((self.store / "models/a.v3-kaiju3-r4.telemetry.json").read_text())
+        self.assertTrue(all("full_excess" in json.dumps(t) for t in telemetry["tensors"]), telemetry["tensors"][0])
+
+    def test_a_failed_attempt_keeps_its_number_and_its_log(self):
+        self.limits["ppl_max"] = 1.5
+        self.entry("a.v3", encoder="v3", keys=self.keys, **self.limits)
+        self.sketch("a.v3")
+        self.zoo("watch", "--interval", "0.1", *FAST, code=12)
+        self.zoo("watch", "--once", code=12)  # and is not looped
+        self.entries[0]["ppl_max"] = 1e6
+        self.zoo("retry", "a.v3", *FAST)
+        self.wait_for("done", "a.v3-kaiju3-r2")
+        self.zoo("watch", "--once", code=11)
+        published = {path.name for path in (self.store / "models").glob("a.v3-kaiju3-*")}
+        first = {name for name in published if "-r1." in name}
+        self.assertEqual(first, {"a.v3-kaiju3-r1.knot.claim.1", "a.v3-kaiju3-r1.gate.log", "a.v3-kaiju3-r1.gate.log.claim.1"})
+        self.assertIn("FAIL", (self.store / "models/a.v3-kaiju3-r1.gate.log").read_text())
+        self.assertIn("a.v3-kaiju3-r2.knot", published)
+        os.rename(self.folder / "state", self.folder / "old-state")
+        self.zoo("rebuild")
+        self.zoo("watch", "--once", code=11)
+
+    def test_the_gate_on_clamping_ends_the_job(self):
+        self.entry("a.v3", encoder="v3", keys=self.keys, **{**self.limits, "clamp_limit": 1e-6})
+        self.sketch("a.v3")
+        self.zoo("watch", "--interval", "0.1", *FAST, code=12)
+        failed = self.zoo_answer("status")["attempts"][0]
+        self.assertEqual(failed["step"], "encode")
+        self.assertIn("the gate on clamping says no", failed["verdict"])
+        self.entries[0]["clamp_limit"] = 100.0
+        self.zoo("retry", "a.v3", *FAST)
+        self.wait_for("done", "a.v3-kaiju3-r2")
+        self.assertFalse((self.store / "models/a.v3-kaiju3-r1.knot").exists())
+
+    def test_shards_give_the_same_bytes(self):
+        self.sketch("a.v3")
+        whole = self.sketch("whole")
+        for model, shards in (("a.v3", 3), ("whole", 1)):
+            self.entry(model, encoder="v3", shards=shards, keys={**self.keys, "sketch": whole}, **self.limits)
+        self.zoo("watch", "--interval", "0.1", *FAST, code=11)
+        made, right = (self.answer("knot", "info", self.store / f"models/{model}-kaiju3-r1.knot")["entries"]
+                       for model in ("a.v3", "whole"))
+        self.assertEqual(made, right)
+
+
+class Clocks(ZooTest):
+    def setUp(self):
+        super().setUp()
+        library, = glob.glob("/usr/lib/*/faketime/libfaketime.so.1") or [None]
+        if library is None:
+            self.skipTest("needs the package faketime")
+        self.clock = self.folder / "clock"
+        self.clock.write_text("+0")
+        # Wall clocks jump; what counts seconds since boot does not.
+        self.environment = {"LD_PRELOAD": library, "FAKETIME_TIMESTAMP_FILE": str(self.clock), "FAKETIME_NO_CACHE": "1",
+                            "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+
+    def jump(self, days):
+        self.clock.with_suffix(".new").write_text(f"{days:+d}d")
+        os.rename(self.clock.with_suffix(".new"), self.clock)
+
+    def test_jumps_neither_break_nor_keep_leases(self):
+        self.entry("a")
+        self.feed("a")
+        leases = self.store / "zoo/lease"
+        leases.mkdir(parents=True)
+        (leases / "0.1").write_text(json.dumps({"owner": "another-host", "kind": "encode"}))
+        for days in (0, 400, -400):
+            self.jump(days)
+            (leases / "0.1.beat").write_text(str(days))  # it is alive
+            self.assertIn("another-host", self.zoo("submit", "a", "--submit", "--lease-term", "1", code=6).stderr)
+        time.sleep(1.2)
+        self.jump(-800)
+        self.zoo("submit", "a", "--submit", "--lease-term", "1")  # silent for a term by this host's own count
+        self.wait_for("done", "a-kaiju1")
+
+    def test_a_queue_drains_through_jumps(self):
+        for model in ("a", "b", "c"):
+            self.entry(model)
+            self.feed(model)
+        watch = self.watch()
+        for days in (400, -400, 800, 0) * 10:
+            self.jump(days)
+            time.sleep(0.1)
+        out, err = watch.communicate(timeout=240)
+        self.assertEqual(watch.returncode, 11, out + err)
+        self.assertNotIn("died", err)
+        self.assertEqual([a["restarts"] for a in self.zoo_answer("status")["attempts"]], [0, 0, 0])
+
+    def test_a_job_noted_in_the_future_and_never_started_is_taken_up(self):
+        self.entry("a")
+        self.feed("a")
+        self.jump(400)
+        plan = self.zoo_answer("submit", "a", "--submit", *FAST)
+        os.kill(int(plan["handle"].split("@")[0]), signal.SIGKILL)
+        self.jump(0)
+        with sqlite3.connect(self.folder / "state/state.db") as state:  # as if the submitter had died just before
+            state.execute("UPDATE attempts SET handle = ''")
+        state.close()
+        self.zoo("watch", "--interval", "0.2", "--lease-term", "2", "--lease-beat", "0.2", code=11)
 
 
 unittest.main()

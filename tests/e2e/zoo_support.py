@@ -1,12 +1,16 @@
-"""What tests of the zoo share: tiny models in a store that is a folder, and a catalogue of them."""
+"""What tests of the zoo share: tiny models in a store, and a catalogue of them."""
+import glob
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
+import threading
 import time
 
-from support import KaijuTest, text
+from s3_server import Faults, Server, environment, wait_until_writable
+from support import KAIJU, KaijuTest, text
 
 FAST = ("--lease-beat", "0.2", "--lease-term", "5")
 
@@ -20,6 +24,9 @@ class ZooTest(KaijuTest):
     def setUp(self):
         super().setUp()
         self.store = self.folder / "store"
+        self.address = str(self.store)
+        self.environment = {}
+        self.settings = {"ctx": 128, "calibration_chunks": 4, "evaluation_chunks": 2}
         self.entries = []
         (self.store / "texts").mkdir(parents=True)
         (self.store / "texts/calibration.txt").write_text(text(20000))
@@ -39,11 +46,14 @@ class ZooTest(KaijuTest):
                 pass
 
     def catalogue(self):
-        lines = ["schema = 1", f'store = "{self.store}"', 'calibration_text = "texts/calibration.txt"',
-                 'evaluation_text = "texts/evaluation.txt"', "ctx = 128", "calibration_chunks = 4", "evaluation_chunks = 2"]
+        lines = ["schema = 1", f'store = "{self.address}"', 'calibration_text = "texts/calibration.txt"',
+                 'evaluation_text = "texts/evaluation.txt"']
+        lines += [f"{key} = {json.dumps(value)}" for key, value in self.settings.items()]
         for entry in self.entries:
             lines.append("[[model]]")
-            lines += [f"{key} = {json.dumps(value)}" for key, value in entry.items()]
+            for key, value in entry.items():
+                inside = ", ".join(f"{k} = {json.dumps(v)}" for k, v in value.items()) if isinstance(value, dict) else None
+                lines.append(f"{key} = " + (json.dumps(value) if inside is None else f"{{ {inside} }}"))
         path = self.folder / "zoo.toml"
         path.write_text("\n".join(lines) + "\n")
         return path
@@ -73,6 +83,19 @@ class ZooTest(KaijuTest):
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source, path.with_name(path.name + ".tmp-000000"))
         os.rename(path.with_name(path.name + ".tmp-000000"), path)
+
+    def stored(self, key):
+        """An object as a local file."""
+        return self.store / key
+
+    def kaiju(self, *arguments, **rest):
+        return super().kaiju(*arguments, **{**self.environment, **rest})
+
+    def watch(self, *arguments, state="state"):
+        """A watcher in the background."""
+        return subprocess.Popen([KAIJU, "zoo", "watch", "--catalogue", self.catalogue(), "--state", state, "--interval", "0.2",
+                                 "--json", "--share-machine", *FAST, *arguments], cwd=self.folder, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **self.environment})
 
     def qspec(self, model, seed, passes=True):
         made = self.made(seed)
@@ -108,3 +131,67 @@ class ZooTest(KaijuTest):
                 story = (self.folder / f"state/jobs/{job}/story.log")
                 self.fail(f"{job} is not {state}: {attempts.get(job)}\n{story.read_text() if story.exists() else ''}")
             time.sleep(0.2)
+
+
+class S3ZooTest(ZooTest):
+    """The same with a real S3 server, behind a proxy that can make things go wrong."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server()
+        cls.faults = Faults(f"127.0.0.1:{cls.server.port}")
+        try:
+            wait_until_writable(cls.server.endpoint)
+        except Exception:
+            cls.tearDownClass()
+            raise
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.faults.close()
+        cls.server.close()
+
+    def setUp(self):
+        super().setUp()
+        self.faults.first(0, None)
+        self.address = f"s3://zoo/{random.randrange(2**60):x}"
+        self.environment = environment(self.faults.endpoint)
+        for name in ("calibration", "evaluation"):
+            self.put(f"texts/{name}.txt", self.store / f"texts/{name}.txt")
+
+    def put(self, key, source):
+        self.kaiju("store", "put", source, f"{self.address}/{key}")
+
+    def keys(self):
+        return [o["key"].split("/", 1)[1] for o in self.answer("store", "ls", self.address + "/")["objects"]]
+
+    def stored(self, key):
+        path = self.folder / "fetched" / key
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self.kaiju("store", "get", f"{self.address}/{key}", "--out", path)
+        return path
+
+
+class Eavesdropper:
+    """Reads the command lines of all processes while something runs."""
+
+    def __init__(self):
+        self.lines, self.over = set(), False
+        self.thread = threading.Thread(target=self.listen)
+        self.thread.start()
+
+    def listen(self):
+        while not self.over:
+            for path in glob.glob("/proc/[0-9]*/cmdline"):
+                try:
+                    with open(path, "rb") as file:
+                        self.lines.add(file.read())
+                except OSError:
+                    pass
+            time.sleep(0.02)
+
+    def heard(self):
+        self.over = True
+        self.thread.join()
+        return self.lines

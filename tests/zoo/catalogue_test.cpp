@@ -45,6 +45,20 @@ TEST(Catalogue, KeysAreTheUsualOnes) {
     third.encoder = "v3";
     EXPECT_EQ(third.stem(4), "models/a-kaiju3-r4");
     EXPECT_EQ(model.limit_hours(), 2);
+    EXPECT_EQ(model.key("v1"), "models/a-kaiju1.knot");
+}
+
+TEST(Catalogue, ASketchIsOneOfThisModel) {
+    Model model = parse_catalogue(kHead + entry()).models.front();
+    EXPECT_TRUE(model.is_sketch("models/sketches/a-0123abcd.sket"));
+    for (const char* other : {"models/sketches/a-b-0123abcd.sket", "models/sketches/a-0123abcg.sket",
+                              "models/sketches/a-0123abcd.sket.claim.1", "models/sketches/a-0123abc.sket",
+                              "models/sketches/a-.sket", "models/sketches/b-0123abcd.sket"}) {
+        EXPECT_FALSE(model.is_sketch(other)) << other;
+    }
+    model.keys["sketch"] = "models/sketches/mine";
+    EXPECT_TRUE(model.is_sketch("models/sketches/mine"));
+    EXPECT_FALSE(model.is_sketch("models/sketches/mine-0123abcd.sket"));
 }
 
 TEST(Catalogue, SaysWhatIsWrong) {
@@ -63,6 +77,9 @@ TEST(Catalogue, SaysWhatIsWrong) {
     refused(kHead + entry("hours = \"many\"\n"), "\"hours\" is not a positive number");
     refused(kHead + entry("shards = 0\n"), "\"shards\" is not an integer");
     refused(kHead + entry("keys = { f16 = \"../x\" }\n"), "cannot be a key");
+    refused(kHead + entry("keys = { f16 = \"elsewhere/x\" }\n"), "begin with models/");
+    refused(kHead + entry("reference = \"x.gguf\"\n"), "begin with models/");
+    refused(kHead + entry("clamp_limit = 2\n"), "is one of encoder v3");
     refused(kHead + entry("keys = { f17 = \"x\" }\n"), "unknown key \"f17\"");
     refused(kHead + entry("kl_max = 0.1\n"), "without a \"reference\"");
     refused(kHead + entry("encoder = \"v3\"\n"), "explicit limits");

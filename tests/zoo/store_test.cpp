@@ -83,6 +83,17 @@ TEST_F(StoreTest, AddressesAreTakenApart) {
     EXPECT_EQ(code_of([] { (void)open_store("ftp://host", {}); }), ErrorCode::usage);
 }
 
+TEST_F(StoreTest, TheFirstPartNamesTheOthers) {
+    EXPECT_EQ(part_keys("m/a-00001-of-00003.gguf"),
+              std::vector<std::string>(
+                  {"m/a-00001-of-00003.gguf", "m/a-00002-of-00003.gguf", "m/a-00003-of-00003.gguf"}));
+    for (const char* whole : {"", "a.gguf", "a-00002-of-00003.gguf", "a-00001-of-0000x.gguf",
+                              "a-00001-of-00003", "-00001-of-.gguf", "a-00001-of-00000.gguf"}) {
+        EXPECT_EQ(part_keys(whole), std::vector<std::string>({whole})) << whole;
+    }
+    EXPECT_EQ(file_name("m/a.gguf?signature=x/y"), "a.gguf");
+}
+
 TEST_F(StoreTest, DownloadsGoOnWhereTheyWereCutShort) {
     const std::string text = "twenty-six letters in five";
     store_->put("o", bytes_of(text), Condition::absent);
