@@ -35,8 +35,8 @@ constexpr std::array<std::array<uint8_t, kGroupSize>, kPatterns> kOrder = [] {
 
 int squared_norm(const GroupVector& x) {
     int sum = 0;
-    for (const int value : x) {
-        sum += value * value;
+    for (const int8_t value : x) {
+        sum += int{value} * value;
     }
     return sum;
 }
@@ -60,7 +60,7 @@ void ShellBook::check(int index_bits) {
 
 const ShellBook& ShellBook::of(int index_bits) {
     check(index_bits);
-    constexpr auto kBooks = static_cast<size_t>(kMostIndexBits - kLeastIndexBits + 1);
+    constexpr size_t kBooks = kMostIndexBits - kLeastIndexBits + 1;
     static std::array<std::once_flag, kBooks> flags;
     static std::array<std::unique_ptr<const ShellBook>, kBooks> books;
     const auto which = static_cast<size_t>(index_bits - kLeastIndexBits);

@@ -39,7 +39,6 @@ constexpr float kUnits = 524288.0F;
 /// Costs of the 16 patterns of group j of four coordinates in half m.
 HWY_INLINE void group_costs(const float* y, size_t j, int m, VI* cost) {
     const F f;
-    const I i32;
     const VF quarter = hn::Set(f, 0.25F);
     const VF half = hn::Set(f, 0.5F);
     const VF limit = hn::Set(f, 4096.0F);
@@ -61,7 +60,6 @@ HWY_INLINE void group_costs(const float* y, size_t j, int m, VI* cost) {
     for (size_t pattern = 0; pattern < 16; ++pattern) {
         cost[pattern] = hn::ShiftLeft<kChoiceBits>(hn::Add(low[pattern & 3], high[pattern >> 2]));
     }
-    (void)i32;
 }
 
 HWY_INLINE void classes_of(const float* y, int m, int32_t* keys) {
@@ -195,8 +193,8 @@ ShellSearch::ShellSearch(const ShellBook& book, Simd simd) : book_(book), kernel
     for (const size_t ring : longest) {
         double sum = 0;
         for (size_t i = 0; i < ring_size; ++i) {
-            for (const int x : book.vector(1, 0, ring * ring_size + i)) {
-                sum += x * x;
+            for (const int8_t x : book.vector(1, 0, ring * ring_size + i)) {
+                sum += int{x} * x;
             }
         }
         largest_norm_ += static_cast<float>(sum / static_cast<double>(ring_size));

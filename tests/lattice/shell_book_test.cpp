@@ -13,8 +13,8 @@ namespace {
 
 int squared_norm(const GroupVector& x) {
     int sum = 0;
-    for (const int value : x) {
-        sum += value * value;
+    for (const int8_t value : x) {
+        sum += int{value} * value;
     }
     return sum;
 }
