@@ -24,21 +24,6 @@ struct Options {
     eval::CaptureOptions capture;
 };
 
-/// "16G", "800M", "1T", or bytes: binary multiples.
-uint64_t parse_size(const std::string& text) {
-    constexpr std::string_view kUnits = "KMGT";
-    double value = 0;
-    const char* const last = text.data() + text.size();
-    const auto [end, error] = std::from_chars(text.data(), last, value);
-    std::string_view unit(end, static_cast<size_t>(last - end));
-    const size_t power = unit.empty() ? 0 : kUnits.find(unit.front()) + 1;
-    if (error != std::errc() || unit.size() > 1 || power > kUnits.size() || !(value > 0) || value > 1e15) {
-        throw Error(ErrorCode::usage,
-                    fmt::format("--memory {}: a number, and K, M, G or T behind it, as in 16G", text));
-    }
-    return static_cast<uint64_t>(value * static_cast<double>(uint64_t{1} << (10 * power)));
-}
-
 std::string id_of(const format::ModelFile& file) {
     const auto name = format::KeyValues(file.key_values()).find_string("general.name");
     return name && !name->empty() ? *name : file.path().stem().string();
@@ -46,7 +31,7 @@ std::string id_of(const format::ModelFile& file) {
 
 int run(Session& session, const Options& options) {
     eval::CaptureOptions capture = options.capture;
-    capture.memory = parse_size(options.memory);
+    capture.memory = parse_size("--memory", options.memory);
     capture.threads = options.engine.threads;
     capture.source = std::filesystem::path(options.text).filename().string();
     require_absent(capture.out);

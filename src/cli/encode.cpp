@@ -30,6 +30,7 @@ struct Options {
     bool dry_run = false;
     double clamp_limit = 1.5;
     std::string rates = "measured";
+    std::string target_size;  ///< as given; empty: none
     std::vector<const CLI::Option*> of_kaiju4;
 };
 
@@ -165,6 +166,9 @@ int run(Session& session, const Options& given) {
                         fmt::format("{} is read by --wire KAIJU4 alone", option->get_name()));
         }
     }
+    if (!given.target_size.empty()) {
+        options.target_size = parse_size("--target-size", given.target_size);
+    }
     if (given.rates != "measured" && given.rates != "uniform") {
         throw Error(ErrorCode::usage, fmt::format("--rates {}: measured and uniform are known", given.rates));
     }
@@ -236,9 +240,8 @@ void add_encode(CLI::App& app, Session& session) {
         "--bits", encode.bits, "KAIJU4: bits a weight on average, 1.75 to 4; row scales add to it");
     bits->capture_default_str();
     auto* const target = command
-                             ->add_option("--target-size", encode.target_size,
+                             ->add_option("--target-size", options->target_size,
                                           "KAIJU4: size of the file, in bytes or as 64MB, instead of --bits")
-                             ->transform(CLI::AsSizeValue(true))
                              ->excludes(bits);
     auto* const rates =
         command

@@ -8,6 +8,8 @@
 #include <system_error>
 #include <type_traits>
 
+#include "base/error.h"
+
 namespace {
 
 template <typename T>
@@ -87,6 +89,30 @@ CLI::Validator positive() {
 
 CLI::Validator not_negative() {
     return number_check("a number from 0 up", "0 or more", [](double value) { return value >= 0; });
+}
+
+uint64_t parse_size(std::string_view option, const std::string& text) {
+    constexpr std::string_view kUnits = "KMGT";
+    double value = 0;
+    const char* const last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data(), last, value);
+    std::string unit(end, last);
+    if (unit == "kB") {
+        unit = "KB";
+    }
+    const size_t power = unit.empty() ? 0 : kUnits.find(unit.front()) + 1;
+    const std::string_view rest = std::string_view(unit).substr(unit.empty() ? 0 : 1);
+    const bool known = power <= kUnits.size() && (rest.empty() || rest == "iB" || rest == "B");
+    const double bytes = value * std::pow(rest == "B" ? 1000.0 : 1024.0, static_cast<double>(power));
+    constexpr double kMost = 1e18;
+    if (error != std::errc() || !known || !(bytes >= 1) || bytes > kMost) {
+        throw Error(
+            ErrorCode::usage,
+            fmt::format("{} {}: a number of bytes, or with a unit behind it: K, M, G, T or MiB for powers of "
+                        "1024, kB, MB, GB, TB for powers of 1000",
+                        option, text));
+    }
+    return static_cast<uint64_t>(bytes);
 }
 
 }  // namespace kaiju::cli

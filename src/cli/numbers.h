@@ -35,4 +35,8 @@ namespace kaiju::cli {
 [[nodiscard]] CLI::Validator positive();
 [[nodiscard]] CLI::Validator not_negative();
 
+/// Bytes: a number, and K, M, G, T or KiB, MiB, GiB, TiB behind it for powers of 1024, kB (KB), MB, GB, TB
+/// for powers of 1000. Throws usage naming the option.
+[[nodiscard]] uint64_t parse_size(std::string_view option, const std::string& text);
+
 }  // namespace kaiju::cli

@@ -46,6 +46,7 @@ class Sketches(KaijuTest):
         self.capture("model.sket", code=4)
         self.capture("never.sket", "--memory", "1K", code=2)
         self.capture("never.sket", "--memory", "lots", code=2)
+        self.capture("never.sket", "--memory", "4XB", code=2)
         self.capture("model.full", "--full")
         for bad in sorted((GOLDEN / "bad").glob("*.sket")):
             self.assertEqual(self.answer("sketch", "check", bad, code=3)["error"]["name"], "bad_input", bad.name)
