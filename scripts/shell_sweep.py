@@ -13,10 +13,10 @@ OTHERS = {"KAIJU1": (2.5, 0.0772), "IQ2_S": (2.56, 0.055), "IQ3_S": (3.44, 0.019
 
 def figure(rows):
     x = lambda bits: 60 + 520 * (bits - 1.5) / 2.75
-    y = lambda gap: 300 - 110 * gap
+    y = lambda gap: 300 - 68 * gap
     parts = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 620 350" font-family="sans-serif" font-size="13">',
              '<rect width="620" height="350" fill="white"/>']
-    for gap in (0, 0.5, 1, 1.5, 2, 2.5):
+    for gap in (0, 1, 2, 3, 4):
         parts.append(f'<line x1="60" x2="600" y1="{y(gap):.0f}" y2="{y(gap):.0f}" stroke="#ddd"/>'
                      f'<text x="52" y="{y(gap) + 4:.0f}" text-anchor="end">{gap:g}</text>')
     for bits in (2, 2.5, 3, 3.5, 4):
@@ -26,7 +26,7 @@ def figure(rows):
     line = " ".join(f'{x(row["bits"]):.1f},{y(row["gap_db"]):.1f}' for row in rows)
     parts.append(f'<polyline points="{line}" fill="none" stroke="#2a7f3f" stroke-width="2"/>')
     parts += [f'<circle cx="{x(row["bits"]):.1f}" cy="{y(row["gap_db"]):.1f}" r="4" fill="#2a7f3f"/>' for row in rows]
-    parts.append(f'<text x="{x(3.6):.0f}" y="{y(0.72):.0f}" fill="#2a7f3f">KAIJU4</text>')
+    parts.append(f'<text x="{x(3.6):.0f}" y="{y(0.6):.0f}" fill="#2a7f3f">KAIJU4</text>')
     for name, (bits, mse) in OTHERS.items():
         gap = 10 * math.log10(mse / 4 ** -bits)
         parts.append(f'<circle cx="{x(bits):.1f}" cy="{y(gap):.1f}" r="4" fill="#c0392b"/>'
