@@ -7,6 +7,7 @@ import pathlib
 import random
 import re
 import signal
+import socket
 import sqlite3
 import subprocess
 import time
@@ -119,9 +120,10 @@ class Queue(ZooTest):
     def test_work_by_hand_is_in_the_way(self):
         self.entry("a")
         self.feed("a")
-        text_pipe = self.folder / "calibration"
-        os.mkfifo(text_pipe)  # it waits for a text that never comes
-        hand = subprocess.Popen([KAIJU, "ladder", "--source", text_pipe, "--id", "x", "--store", self.folder / "other", "--work",
+        mute = socket.create_server(("127.0.0.1", 0))  # connections are taken, answers never come
+        self.addCleanup(mute.close)
+        source = f"http://127.0.0.1:{mute.getsockname()[1]}/model.gguf"
+        hand = subprocess.Popen([KAIJU, "ladder", "--source", source, "--id", "x", "--store", self.folder / "other", "--work",
                                  "w", "--text", "t", "--prompt", "p"], cwd=self.folder, stderr=subprocess.DEVNULL)
         try:
             deadline = time.time() + 20
