@@ -25,9 +25,6 @@ constexpr kaiju4::Multipliers kSteps = {0.8108854F, 0.9325182F, 1.0723959F, 1.23
 constexpr std::array<double, 10> kStepOfSigma = {0.452, 0.384, 0.326, 0.278, 0.238,
                                                  0.204, 0.173, 0.147, 0.125, 0.104};
 
-/// Blocks that would have to be shrunk by more than this to come inside the book wait for a longer step.
-constexpr float kLeastScale = 0.9F;
-
 float rounded_scale(float scale) {
     return kaiju4::from_bf16(kaiju4::to_bf16(scale));
 }
@@ -207,7 +204,7 @@ void EncoderKaiju4::search_block(size_t block, const Aim& aim, Group& group) con
                 points[i][lane] = aim.target[i][lane] * inverse[lane];
             }
         }
-        const float least_scale = q + 1 < kMultipliers ? kLeastScale : 0;
+        const float least_scale = q + 1 < kMultipliers ? lattice::kLeastScale : 0;
         const uint32_t inside =
             search_.near(flat(points), asked, least_scale, keep, group.found.data(), found);
         candidate.q.fill(static_cast<uint8_t>(q));

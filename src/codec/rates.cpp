@@ -19,14 +19,13 @@ using lattice::kMostIndexBits;
 
 constexpr double kScaleBytes = 2;  // of a row
 
-void set_rate(PlanEntry& entry, int index_bits) {
-    entry.info.type = kaiju4::type_name(index_bits);
-    entry.info.nbytes =
-        kaiju4::Layout::for_matrix(entry.info.rows(), entry.info.cols(), index_bits).payload_bytes();
-}
-
 uint64_t bytes_at(const PlanEntry& entry, int index_bits) {
     return kaiju4::Layout::for_matrix(entry.info.rows(), entry.info.cols(), index_bits).payload_bytes();
+}
+
+void set_rate(PlanEntry& entry, int index_bits) {
+    entry.info.type = kaiju4::type_name(index_bits);
+    entry.info.nbytes = bytes_at(entry, index_bits);
 }
 
 /// Excess over energy of at most 32 of the tensor's rows, evenly chosen, at the rate that the entry has.

@@ -47,8 +47,9 @@ void rotate_columns(Real* x, std::span<const float> signs, size_t span) {
 
 Rotation::Rotation(uint32_t cols, uint64_t seed) : span_(span_of(cols)), signs_(cols) {
     constexpr uint64_t kStride = 0x9E3779B97F4A7C15U;
+    uint64_t bits = 0;
     for (uint64_t j = 0; j < cols; ++j) {
-        const uint64_t bits = mix(seed + (j / 64 + 1) * kStride);
+        bits = j % 64 == 0 ? mix(seed + (j / 64 + 1) * kStride) : bits;
         signs_[j] = (bits >> (j % 64) & 1) != 0 ? -1.0F : 1.0F;
     }
 }

@@ -44,7 +44,6 @@ struct Sums {
 /// Errors of each of 16 blocks at the best of the four steps, as EncoderKaiju4 chooses without a covariance.
 Sums search_sixteen(const ShellSearch& search, const ShellGateOptions& options, const float* source,
                     size_t count, double step) {
-    constexpr float kLeastScale = 0.9F;
     Sums sums;
     std::array<double, kShellLanes> best;
     best.fill(std::numeric_limits<double>::infinity());

@@ -127,9 +127,8 @@ namespace kaiju::lattice {
 namespace {
 
 constexpr size_t kAll = 2 * kClasses;  ///< (half, class)
-/// A point outside the book is shrunk by this factor until a class is inside, in so many rounds.
+/// A point outside the book is shrunk by this factor until a class is inside.
 constexpr float kShrink = 0.955F;
-constexpr int kRounds = 1;
 /// After so many rounds the steps become long: the origin is always inside.
 constexpr int kFineRounds = 16;
 /// Classes that are tried of a point inside the book where more than the nearest is wanted, and of one
@@ -154,22 +153,17 @@ struct ShellSearch::Lane {
     ShellPoint* out;
     size_t keep;
     size_t count = 0;
-    int rounds = 0;  ///< that found something
     float scale = 1;
     bool inside = false;  ///< the nearest of all is in the book
     bool done = false;
 
     [[nodiscard]] bool wants(float d2) const { return count < keep || d2 < out[count - 1].d2; }
 
+    /// All points of a lane are of one round, and so of different classes: none comes twice.
     void add(const ShellPoint& point) {
         size_t at = count;
         while (at > 0 && point.d2 < out[at - 1].d2) {
             --at;
-        }
-        for (size_t i = 0; i < count; ++i) {
-            if (out[i].d2 == point.d2 && out[i].x == point.x) {
-                return;
-            }
         }
         if (at == keep) {
             return;
@@ -180,12 +174,7 @@ struct ShellSearch::Lane {
     }
 };
 
-const ShellKernels& shell_kernels(Simd simd){
-    // NOLINTNEXTLINE(bugprone-branch-clone): where scalar is all that was compiled
-    KAIJU_RETURN_FOR(simd, shell_table)}
-
-ShellSearch::ShellSearch(const ShellBook& book)
-    : ShellSearch(book, chosen_simd()) {}
+ShellSearch::ShellSearch(const ShellBook& book) : ShellSearch(book, chosen_simd()) {}
 
 ShellSearch::ShellSearch(const ShellBook& book, Simd simd) : book_(book), kernels_(shell_kernels(simd)) {
     const Rings& longest = book.rings(kSequences - 1);
@@ -252,7 +241,7 @@ struct ShellSearch::Choices {
     }
 };
 
-bool ShellSearch::take(const float* y, const float* aim, const int32_t* keys, bool whole, Lane& lane) const {
+void ShellSearch::take(const float* y, const float* aim, const int32_t* keys, bool whole, Lane& lane) const {
     std::array<int64_t, kAll> order;
     for (size_t c = 0; c < kAll; ++c) {
         order[c] = static_cast<int64_t>(keys[c * kShellLanes]) << 4 | static_cast<int64_t>(c);
@@ -296,8 +285,7 @@ bool ShellSearch::take(const float* y, const float* aim, const int32_t* keys, bo
         }
     }
     // The nearest of all is inside: no other can be nearer.
-    lane.inside = lane.inside || (whole && first_inside);
-    return inside > 0;
+    lane.inside = whole && first_inside;
 }
 
 uint32_t ShellSearch::near(const float* y, uint32_t asked, float least_scale, size_t keep, ShellPoint* out,
@@ -330,12 +318,12 @@ uint32_t ShellSearch::near(const float* y, uint32_t asked, float least_scale, si
                 aim[i] = aims[i * kShellLanes + p];
                 norm += aim[i] * aim[i];
             }
-            lane.rounds += take(points[p].data(), aim.data(), keys.data() + p, round == 0, lane) ? 1 : 0;
+            take(points[p].data(), aim.data(), keys.data() + p, round == 0, lane);
             const bool fine = round < kFineRounds;
             // Far outside, the shrinking begins where the longest code words are.
             const float limit = std::sqrt(kSurface * largest_norm_ / std::max(norm, 1.0F));
             lane.scale *= fine ? std::min(kShrink, limit) : 0.5F;
-            lane.done = lane.inside || lane.rounds >= (fine ? kRounds : 1) || lane.scale < least_scale;
+            lane.done = lane.count > 0 || lane.scale < least_scale;
             pending = pending || !lane.done;
         }
     }
@@ -345,6 +333,11 @@ uint32_t ShellSearch::near(const float* y, uint32_t asked, float least_scale, si
         inside |= lanes[p].inside ? 1U << p : 0;
     }
     return inside;
+}
+
+const ShellKernels& shell_kernels(Simd simd) {
+    // NOLINTNEXTLINE(bugprone-branch-clone): where scalar is all that was compiled
+    KAIJU_RETURN_FOR(simd, shell_table)
 }
 
 }  // namespace kaiju::lattice

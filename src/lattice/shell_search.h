@@ -12,6 +12,10 @@ namespace kaiju::lattice {
 /// Points that are searched together: value i of point p lies at 16 i + p.
 inline constexpr size_t kShellLanes = 16;
 
+/// Where a block may have one of several steps: one that would have to be shrunk by more than this to come
+/// inside the book waits for a longer step.
+inline constexpr float kLeastScale = 0.9F;
+
 /// A point of a book, m + 2 c_i + 4 z_i, and its squared distance to what was asked for.
 struct ShellPoint {
     std::array<int8_t, kDimension> x{};
@@ -54,8 +58,8 @@ class ShellSearch {
   private:
     struct Choices;
     struct Lane;
-    /// Tries the classes of one point by ascending key; true if one was in the book.
-    bool take(const float* y, const float* aim, const int32_t* keys, bool whole, Lane& lane) const;
+    /// Tries the classes of one point by ascending key.
+    void take(const float* y, const float* aim, const int32_t* keys, bool whole, Lane& lane) const;
 
     const ShellBook& book_;
     const ShellKernels& kernels_;
