@@ -110,7 +110,7 @@ Timing time_encoder(const std::string& name, const Options& options, const Probl
         encoder = std::make_unique<codec::EncoderV3>(
             layout, problem.diag, energy,
             [&](std::span<const uint32_t> order, size_t n_hi) {
-                return full ? stats::make_covariance(dense, order, n_hi)
+                return full ? stats::make_covariance(dense, order, n_hi, options.threads)
                             : stats::make_covariance(stats::LowRank{.diag = problem.diag,
                                                                     .eigval = problem.eigval,
                                                                     .eigvec = problem.eigvec},

@@ -164,7 +164,7 @@ std::unique_ptr<codec::RowEncoder> make_encoder(const Options& options, const co
         return make(codec::covariance_of(tap_entry(file, options, info)));
     }
     const format::CovarianceFile file(options.covariance);
-    return make(codec::covariance_of(file, tap_entry(file, options, info)));
+    return make(codec::covariance_of(file, tap_entry(file, options, info), options.threads));
 }
 
 int run(Session& session, const Options& options) {

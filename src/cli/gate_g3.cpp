@@ -63,6 +63,8 @@ int run(Session& session, const Options& options) {
     const auto reference = load_engine(options.reference, options.engine, session.monitor());
     eval::G3Options gate = options.gate;
     gate.text = text;
+    gate.text_name = options.text;
+    gate.qspec_name = options.qspec;
     gate.threads = options.engine.threads;
     const eval::G3Artifact v3{.file = v3_file.get(), .load = loader(options.v3)};
     const eval::G3Artifact v1{.file = v1_file.get(), .load = loader(options.v1)};

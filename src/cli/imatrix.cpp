@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "cli/engine_options.h"
 #include "eval/imatrix_collector.h"
+#include "eval/imatrix_of_taps.h"
 
 namespace kaiju::cli {
 
@@ -15,12 +16,34 @@ struct Options {
     EngineArguments engine;
     std::string model;
     std::string text;
+    std::string sketch;
+    std::string covariance;
     std::string out;
     eval::ImportanceOptions importance;
 };
 
+/// From what a capture has measured: no model runs.
+int convert(Session& session, const Options& options) {
+    const auto model = format::ModelFile::open(options.model);
+    const format::Imatrix imatrix = options.sketch.empty()
+                                        ? eval::imatrix_of(*model, format::CovarianceFile(options.covariance))
+                                        : eval::imatrix_of(*model, format::SketchFile(options.sketch));
+    format::write_imatrix(options.out, imatrix);
+    if (session.json()) {
+        session.print(nlohmann::json{
+            {"entries", imatrix.entries.size()}, {"tokens", imatrix.chunk_size}, {"out", options.out}});
+    } else {
+        session.print(fmt::format("{}: importance of {} matrices from {} tokens\n", options.out,
+                                  imatrix.entries.size(), imatrix.chunk_size));
+    }
+    return 0;
+}
+
 int run(Session& session, const Options& options) {
     require_outputs({options.out});
+    if (options.text.empty()) {
+        return convert(session, options);
+    }
     const std::string text = read_text(options.text);
     const auto model = load_engine(options.model, options.engine, session.monitor());
     eval::ImportanceOptions collect = options.importance;
@@ -53,16 +76,26 @@ void add_imatrix(CLI::App& app, Session& session) {
     command->add_option("--model", options->model, "The model: .gguf or .knot")
         ->required()
         ->type_name("FILE");
-    command->add_option("--text", options->text, "Calibration text; never the text of an evaluation")
-        ->required()
+    CLI::Option_group* source = command->add_option_group("source", "What it is made from: one of these");
+    CLI::Option* text =
+        source->add_option("--text", options->text, "Calibration text; never the text of an evaluation")
+            ->type_name("FILE");
+    source
+        ->add_option("--sketch", options->sketch,
+                     "What kaiju capture has measured of this model: nothing runs, the numbers are the same")
         ->type_name("FILE");
+    source->add_option("--covariance", options->covariance, "The same, with --full")->type_name("FILE");
+    source->require_option(1);
     command->add_option("--out", options->out, "The importance matrix to write, as llama-quantize reads it")
         ->required()
         ->type_name("FILE");
-    command->add_option("--ctx", options->importance.ctx, "Tokens of a chunk")->capture_default_str();
+    command->add_option("--ctx", options->importance.ctx, "Tokens of a chunk")
+        ->capture_default_str()
+        ->needs(text);
     command->add_option("--chunks", options->importance.chunks, "Read the first N chunks only")
         ->type_name("N")
-        ->check(positive());
+        ->check(positive())
+        ->needs(text);
     add_engine_options(*command, options->engine);
     add_json(*command, session);
 }

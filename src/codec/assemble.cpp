@@ -104,6 +104,9 @@ class Parts {
                 throw Error(ErrorCode::bad_input, fmt::format("its description has no \"{}\"", key));
             }
         }
+        if (!part.description.at("metadata").is_object()) {
+            throw Error(ErrorCode::bad_input, "its description's \"metadata\" is not an object");
+        }
         const uint64_t shard = format::get_unsigned(part.description, "shard");
         if (!parts_.empty()) {
             for (const char* key : {"shards", "entries", "metadata"}) {
@@ -232,7 +235,11 @@ AssembleReport assemble(std::span<const fs::path> paths, const fs::path& out, co
         parts.copy(writer.tensors()[i], i, writer);
         monitor.advance(writer.tensors()[i].nbytes);
     }
-    writer.finish(parts.description().at("metadata"));
+    json metadata = parts.description().at("metadata");
+    if (!telemetry.empty()) {
+        metadata["telemetry"] = telemetry.filename().string();
+    }
+    writer.finish(metadata);
     monitor.end();
     if (!telemetry.empty()) {
         write_new_file(telemetry, joined_telemetry(parts.telemetries(), writer).dump(1) + "\n");

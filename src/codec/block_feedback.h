@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <span>
+#include <vector>
 
 #include "stats/feedback.h"
 #include "stats/lanes.h"
@@ -25,61 +27,88 @@ inline constexpr size_t kBlockLanes = stats::kFeedbackBlock * stats::kLanes;
     return block.front().data();
 }
 
+/// 16 rows under way, 24 x 16 numbers a block: weights, errors (decoded less weight), the feedback's state.
+struct RowsUnderWay {
+    const float* w;
+    float* e;
+    float* state;
+};
+
 /// Commits blocks first to last, each aiming at its weights less what is fed back; the shift is at most
-/// `comp_cap` times the weights' norm (0: no limit). w, e: 24 x 16 a block. search(block, target, metric)
-/// returns the errors, decoded less target, of what it chose.
+/// `comp_cap` times the weights' norm (0: no limit). All rows go through a block together: of a full
+/// covariance, what is read for one of them serves the others. search(block, targets, metric, errors) sets
+/// the errors, decoded less target, of what it chose for each 16.
 template <typename Search>
-void commit_blocks(const stats::Feedback& feedback, size_t blocks, double comp_cap, const float* w, float* e,
-                   float* state, const Search& search) {
+void commit_blocks(const stats::Feedback& feedback, size_t blocks, double comp_cap,
+                   std::span<const RowsUnderWay> rows, const Search& search) {
     const stats::LaneKernels& lanes = stats::lane_kernels();
     BlockLanes shift;
-    BlockLanes target;
-    for (size_t block = 0; block < blocks; ++block, w += kBlockLanes, e += kBlockLanes) {
-        feedback.shift(block, state, flat(shift));
-        Lanes norm;
-        Lanes moved;
-        lanes.dot(w, w, stats::kFeedbackBlock, norm.data());
-        lanes.dot(flat(shift), flat(shift), stats::kFeedbackBlock, moved.data());
-        for (size_t lane = 0; lane < stats::kLanes; ++lane) {
-            const double limit = comp_cap * comp_cap * norm[lane];
-            const float scale = comp_cap > 0 && moved[lane] > limit
-                                    ? static_cast<float>(std::sqrt(limit / moved[lane]))
-                                    : 1.0F;
-            for (size_t i = 0; i < stats::kFeedbackBlock; ++i) {
-                target[i][lane] = w[i * stats::kLanes + lane] - scale * shift[i][lane];
+    std::vector<BlockLanes> targets(rows.size());
+    std::vector<BlockLanes> errors(rows.size());
+    for (size_t block = 0; block < blocks; ++block) {
+        for (size_t n = 0; n < rows.size(); ++n) {
+            const float* const w = rows[n].w + block * kBlockLanes;
+            feedback.shift(block, rows[n].state, flat(shift));
+            Lanes norm;
+            Lanes moved;
+            lanes.dot(w, w, stats::kFeedbackBlock, norm.data());
+            lanes.dot(flat(shift), flat(shift), stats::kFeedbackBlock, moved.data());
+            Lanes scale;
+            for (size_t lane = 0; lane < stats::kLanes; ++lane) {
+                const double limit = comp_cap * comp_cap * norm[lane];
+                scale[lane] = comp_cap > 0 && moved[lane] > limit
+                                  ? static_cast<float>(std::sqrt(limit / moved[lane]))
+                                  : 1.0F;
+            }
+            for (size_t at = 0; at < kBlockLanes; ++at) {
+                flat(targets[n])[at] = w[at] - scale[at % stats::kLanes] * flat(shift)[at];
             }
         }
-        const BlockLanes& error = search(block, target, feedback.metric(block));
-        for (size_t at = 0; at < kBlockLanes; ++at) {
-            const float from = feedback.errors_from_target() ? 0.0F : flat(target)[at] - w[at];
-            e[at] = flat(error)[at] + from;
+        search(block, std::span<const BlockLanes>(targets), feedback.metric(block),
+               std::span<BlockLanes>(errors));
+        for (size_t n = 0; n < rows.size(); ++n) {
+            const float* const w = rows[n].w + block * kBlockLanes;
+            float* const e = rows[n].e + block * kBlockLanes;
+            for (size_t at = 0; at < kBlockLanes; ++at) {
+                const float from = feedback.errors_from_target() ? 0.0F : flat(targets[n])[at] - w[at];
+                e[at] = flat(errors[n])[at] + from;
+            }
+            feedback.commit(block, e, rows[n].state);
         }
-        feedback.commit(block, e, state);
     }
 }
 
-/// Chooses block after block again, all others fixed; all errors are in the state. e'Ŝe never grows where
+/// Chooses block after block again, all others fixed; all errors are in the states. e'Ŝe never grows where
 /// `search` has what is there among its candidates.
 template <typename Search>
-void revise_blocks(const stats::Feedback& joint, size_t blocks, const float* w, float* e, float* state,
+void revise_blocks(const stats::Feedback& joint, size_t blocks, std::span<const RowsUnderWay> rows,
                    const Search& search) {
-    BlockLanes shift;
-    BlockLanes target;
+    std::vector<BlockLanes> shifts(rows.size());
+    std::vector<BlockLanes> targets(rows.size());
+    std::vector<BlockLanes> errors(rows.size());
     BlockLanes taken;
-    for (size_t block = 0; block < blocks; ++block, w += kBlockLanes, e += kBlockLanes) {
-        for (size_t at = 0; at < kBlockLanes; ++at) {
-            flat(taken)[at] = -e[at];
+    for (size_t block = 0; block < blocks; ++block) {
+        for (size_t n = 0; n < rows.size(); ++n) {
+            const float* const w = rows[n].w + block * kBlockLanes;
+            const float* const e = rows[n].e + block * kBlockLanes;
+            for (size_t at = 0; at < kBlockLanes; ++at) {
+                flat(taken)[at] = -e[at];
+            }
+            joint.commit(block, flat(taken), rows[n].state);
+            joint.shift(block, rows[n].state, flat(shifts[n]));
+            for (size_t at = 0; at < kBlockLanes; ++at) {
+                flat(targets[n])[at] = w[at] - flat(shifts[n])[at];
+            }
         }
-        joint.commit(block, flat(taken), state);
-        joint.shift(block, state, flat(shift));
-        for (size_t at = 0; at < kBlockLanes; ++at) {
-            flat(target)[at] = w[at] - flat(shift)[at];
+        search(block, std::span<const BlockLanes>(targets), joint.metric(block),
+               std::span<BlockLanes>(errors));
+        for (size_t n = 0; n < rows.size(); ++n) {
+            float* const e = rows[n].e + block * kBlockLanes;
+            for (size_t at = 0; at < kBlockLanes; ++at) {
+                e[at] = flat(errors[n])[at] - flat(shifts[n])[at];
+            }
+            joint.commit(block, e, rows[n].state);
         }
-        const BlockLanes& error = search(block, target, joint.metric(block));
-        for (size_t at = 0; at < kBlockLanes; ++at) {
-            e[at] = flat(error)[at] - flat(shift)[at];
-        }
-        joint.commit(block, e, state);
     }
 }
 

@@ -66,9 +66,7 @@ struct Unhashed {
     }
 };
 
-/// The metadata of the knot: a function of inputs and of the settings that decide its content, so that equal
-/// encodes give equal files. Not of the decoder, which finds the same codes whatever its name, nor of what
-/// else is written.
+/// The metadata of the knot: a function of inputs and options, so that equal encodes give equal files.
 template <typename Identify>
 json metadata_of(const EncodePlan& plan, const Identify& identify) {
     const auto& options = plan.options;
@@ -80,6 +78,7 @@ json metadata_of(const EncodePlan& plan, const Identify& identify) {
     source["base"] = plan.base ? identify(*plan.base) : source["model"];
     source["imatrix"] = identify_file(options.imatrix);
     json kaiju = {{"encoder", encoder_name(options)},
+                  {"decoder", options.decoder},
                   {"step_search", plan.is_v3() ? options.v3.step_search : 1},
                   {"hi_frac", options.hi_frac}};
     if (plan.is_v3()) {
@@ -88,6 +87,7 @@ json metadata_of(const EncodePlan& plan, const Identify& identify) {
         kaiju.update(v3_json(options.v3));
         if (options.wire != "KAIJU1") {
             kaiju["wire"] = options.wire;
+            kaiju["decoder"] = "shells";  // has one search
             kaiju["rates"] = options.rates == Rates::uniform ? "uniform" : "measured";
             if (options.target_size > 0) {
                 kaiju["target_size"] = options.target_size;
@@ -108,11 +108,15 @@ json metadata_of(const EncodePlan& plan, const Identify& identify) {
     if (calibration) {
         metadata["calibration"] = format::to_json(*calibration);
     }
+    if (!options.telemetry.empty()) {
+        metadata["telemetry"] = options.telemetry.filename().string();
+    }
     return metadata;
 }
 
-/// Of a shard: what codec::assemble needs to make the whole of parts.
-json part_metadata(const EncodePlan& plan, const json& metadata, const EncodeReport& report) {
+/// Of a shard: what codec::assemble needs to make the whole of parts. The whole's telemetry is another file.
+json part_metadata(const EncodePlan& plan, json metadata, const EncodeReport& report) {
+    metadata.erase("telemetry");
     json entries = json::array();
     for (const auto& info : plan.whole) {
         entries.push_back(
@@ -126,12 +130,14 @@ json part_metadata(const EncodePlan& plan, const json& metadata, const EncodeRep
               {"telemetry", telemetry_json(plan, report)}}}};
 }
 
-/// What may not change between a run and the one that resumes it.
+/// What may not change between a run and the one that resumes it: all that decides the codes. The metadata
+/// are those of the run that ends it.
 json settings_of(const EncodePlan& plan, const json& metadata) {
     json settings = {{"sources", metadata.at("source")}, {"created_by", metadata.at("created_by")}};
     for (const auto& [key, value] : metadata.at("kaiju").items()) {
         settings[key] = value;
     }
+    settings.erase("decoder");  // finds the same codes whatever its name
     const std::string entries = entry_list(plan).dump();
     settings["tensors"] = sha256(std::as_bytes(std::span(entries)));
     return settings;

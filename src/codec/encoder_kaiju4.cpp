@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/error.h"
 #include "codec/block_feedback.h"
@@ -31,9 +32,10 @@ float rounded_scale(float scale) {
 
 }  // namespace
 
-/// What a block is to become: 16 rows of targets.
+/// What a block of a piece's rows is to become.
 struct EncoderKaiju4::Aim {
-    const BlockLanes& target;
+    size_t block;
+    std::span<const BlockLanes> targets;  ///< one per group
     const float* metric;
     bool keep_if_better;  ///< the code words that are there already are candidates too
 };
@@ -49,17 +51,62 @@ struct EncoderKaiju4::Candidate {
 
 /// 16 rows under way, rotated.
 struct EncoderKaiju4::Group {
-    std::vector<float> w;            ///< padded cols x 16
     std::vector<float> e;            ///< padded cols x 16: what is decoded less w
     std::vector<float> state;        ///< of the feedback
     std::vector<ShellPoint> points;  ///< blocks x 16
     std::vector<uint8_t> q;          ///< blocks x 16
     Lanes row_scale{};
+    Candidate best;  ///< of the block at hand
+
+    // Parts of the piece's arrays, padded cols x 16 each.
+    float* w;   ///< the weights
+    float* v;   ///< what is decoded, less the row scale
+    float* sw;  ///< Ŝ w
+    float* sv;  ///< Ŝ v
+};
+
+/// The rows that go together, 16 a group.
+struct EncoderKaiju4::Piece {
+    Piece(size_t count, size_t numbers, size_t candidates)
+        : groups(count),
+          w(count * numbers),
+          v(count * numbers),
+          sw(count * numbers),
+          sv(count * numbers),
+          asked(count * kLanes),
+          targets(count * kLanes),
+          found(count * kLanes),
+          points(candidates * count * kLanes) {
+        for (size_t n = 0; n < count; ++n) {
+            groups[n].w = w.data() + n * numbers;
+            groups[n].v = v.data() + n * numbers;
+            groups[n].sw = sw.data() + n * numbers;
+            groups[n].sv = sv.data() + n * numbers;
+        }
+    }
+
+    /// For the walk of block_feedback.h, states at 0.
+    std::vector<RowsUnderWay> rows(size_t state_size) {
+        std::vector<RowsUnderWay> rows;
+        for (Group& group : groups) {
+            group.state.assign(state_size * kLanes, 0.0F);
+            rows.push_back({group.w, group.e.data(), group.state.data()});
+        }
+        return rows;
+    }
+
+    std::vector<Group> groups;
+    std::vector<float> w;
+    std::vector<float> v;
+    std::vector<float> sw;
+    std::vector<float> sv;
 
     // Scratch of search_block.
-    std::vector<ShellPoint> found;  ///< candidates of one step x 16
+    std::vector<size_t> asked;  ///< 16 group + lane of what is still searched for, ascending
+    std::vector<lattice::ShellTarget> targets;
+    std::vector<lattice::ShellFound> found;
+    std::vector<ShellPoint> points;
     Candidate candidate;
-    Candidate best;
 };
 
 EncoderKaiju4::EncoderKaiju4(const kaiju4::Layout& layout, std::span<const float> importance,
@@ -79,8 +126,9 @@ EncoderKaiju4::EncoderKaiju4(const kaiju4::Layout& layout, std::span<const float
 }
 
 uint64_t EncoderKaiju4::bytes_per_thread(const kaiju4::Layout& layout) {
-    constexpr uint64_t kArrays = 9;  // the row, w, e, state, and what refit holds
-    return kLanes * layout.n_blocks() * (kArrays * sizeof(float) * kBlock + sizeof(ShellPoint) + 1);
+    constexpr uint64_t kArrays = 7;  // the row, w, v, Ŝ w, Ŝ v, e, state
+    constexpr uint64_t kRows = 4 * kLanes;
+    return kRows * layout.n_blocks() * (kArrays * sizeof(float) * kBlock + sizeof(ShellPoint) + 1);
 }
 
 std::vector<std::byte> EncoderKaiju4::head() const {
@@ -89,33 +137,36 @@ std::vector<std::byte> EncoderKaiju4::head() const {
 
 void EncoderKaiju4::encode_rows(const float* weights, size_t count, std::byte* records,
                                 EncodeStats* stats) const {
-    Group group;
-    for (size_t row = 0; row < count; row += kLanes) {
-        const size_t rows = std::min(kLanes, count - row);
-        load(weights + row * layout_.cols, rows, group);
-        first_pass(group);
-        for (int n = 0; n < options_.sweeps; ++n) {
-            if (options_.refit_scale) {
-                refit(group);
-            }
-            sweep(group);
+    Piece piece((count + kLanes - 1) / kLanes, layout_.n_blocks() * kBlockLanes,
+                static_cast<size_t>(options_.candidates));
+    const auto rows_of = [&](size_t n) { return std::min(kLanes, count - n * kLanes); };
+    for (size_t n = 0; n < piece.groups.size(); ++n) {
+        load(weights + n * kLanes * layout_.cols, rows_of(n), piece.groups[n]);
+    }
+    covariance_->times(piece.w.data(), piece.sw.data(), piece.groups.size());
+    first_pass(piece);
+    for (int n = 0; n < options_.sweeps; ++n) {
+        if (options_.refit_scale) {
+            multiply(piece);
+            refit(piece);
         }
-        if (options_.refit_scale && options_.fold != stats::Fold::published) {
-            refit(group);
-        }
-        write(rows, group, records + row * layout_.row_bytes(), stats + row);
+        sweep(piece);
+    }
+    multiply(piece);
+    if (options_.refit_scale && options_.fold != stats::Fold::published) {
+        refit(piece);
+    }
+    for (size_t n = 0; n < piece.groups.size(); ++n) {
+        write(rows_of(n), piece.groups[n], records + n * kLanes * layout_.row_bytes(), stats + n * kLanes);
     }
 }
 
 void EncoderKaiju4::load(const float* weights, size_t count, Group& group) const {
     const size_t cols = layout_.cols;
     const size_t padded = kBlock * layout_.n_blocks();
-    group.w.assign(padded * kLanes, 0.0F);
     group.e.assign(padded * kLanes, 0.0F);
-    group.row_scale.fill(0);
     group.points.assign(layout_.n_blocks() * kLanes, ShellPoint{});
     group.q.assign(layout_.n_blocks() * kLanes, 0);
-    group.found.resize(static_cast<size_t>(options_.candidates) * kLanes);
     const double factor = kStepOfSigma[static_cast<size_t>(layout_.index_bits - lattice::kLeastIndexBits)];
     std::vector<double> row(cols);
     for (size_t r = 0; r < count; ++r) {
@@ -131,103 +182,125 @@ void EncoderKaiju4::load(const float* weights, size_t count, Group& group) const
     }
 }
 
-void EncoderKaiju4::first_pass(Group& group) const {
-    group.state.assign(sequential_->state_size() * kLanes, 0.0F);
-    commit_blocks(*sequential_, layout_.n_blocks(), options_.comp_cap, group.w.data(), group.e.data(),
-                  group.state.data(),
-                  [&](size_t block, const BlockLanes& target, const float* metric) -> const BlockLanes& {
-                      search_block(block, {target, metric, false}, group);
-                      return group.best.error;
+void EncoderKaiju4::first_pass(Piece& piece) const {
+    const auto rows = piece.rows(sequential_->state_size());
+    commit_blocks(*sequential_, layout_.n_blocks(), options_.comp_cap, rows,
+                  [&](size_t block, std::span<const BlockLanes> targets, const float* metric,
+                      std::span<BlockLanes> errors) {
+                      search_block({block, targets, metric, false}, piece);
+                      for (size_t n = 0; n < errors.size(); ++n) {
+                          errors[n] = piece.groups[n].best.error;
+                      }
                   });
 }
 
-void EncoderKaiju4::sweep(Group& group) const {
-    group.state.assign(joint_->state_size() * kLanes, 0.0F);
-    for (size_t block = 0; block < layout_.n_blocks(); ++block) {
-        joint_->commit(block, group.e.data() + block * kBlockLanes, group.state.data());
+void EncoderKaiju4::sweep(Piece& piece) const {
+    const auto rows = piece.rows(joint_->state_size());
+    for (const RowsUnderWay& group : rows) {
+        for (size_t block = 0; block < layout_.n_blocks(); ++block) {
+            joint_->commit(block, group.e + block * kBlockLanes, group.state);
+        }
     }
-    revise_blocks(*joint_, layout_.n_blocks(), group.w.data(), group.e.data(), group.state.data(),
-                  [&](size_t block, const BlockLanes& target, const float* metric) -> const BlockLanes& {
-                      search_block(block, {target, metric, true}, group);
-                      return group.best.error;
+    revise_blocks(*joint_, layout_.n_blocks(), rows,
+                  [&](size_t block, std::span<const BlockLanes> targets, const float* metric,
+                      std::span<BlockLanes> errors) {
+                      search_block({block, targets, metric, true}, piece);
+                      for (size_t n = 0; n < errors.size(); ++n) {
+                          errors[n] = piece.groups[n].best.error;
+                      }
                   });
 }
 
-void EncoderKaiju4::weigh(const Aim& aim, const Group& group, Candidate& candidate) const {
+// The piece's candidate for the n-th group: takes the place of the best in those lanes where it is better.
+void EncoderKaiju4::compare(const Aim& aim, size_t n, uint32_t lanes, Piece& piece) const {
+    Group& group = piece.groups[n];
+    Candidate& candidate = piece.candidate;
+    Candidate& best = group.best;
     for (size_t lane = 0; lane < kLanes; ++lane) {
         const float step = group.row_scale[lane] * multipliers_[candidate.q[lane]];
         for (size_t i = 0; i < kBlock; ++i) {
             candidate.error[i][lane] =
-                static_cast<float>(candidate.points[lane].x[i]) * step - aim.target[i][lane];
+                static_cast<float>(candidate.points[lane].x[i]) * step - aim.targets[n][i][lane];
         }
     }
     std::fill_n(flat(candidate.gradient), kBlock * kLanes, 0.0F);
     lanes_.multiply_add(aim.metric, kBlock, kBlock, flat(candidate.error), flat(candidate.gradient));
     lanes_.dot(flat(candidate.error), flat(candidate.gradient), kBlock, candidate.excess.data());
-}
-
-void EncoderKaiju4::search_block(size_t block, const Aim& aim, Group& group) const {
-    const auto keep = static_cast<size_t>(options_.candidates);
-    Candidate& best = group.best;
-    Candidate& candidate = group.candidate;
-    best.excess.fill(std::numeric_limits<float>::infinity());
-    const auto take = [&](uint32_t which) {
-        weigh(aim, group, candidate);
-        for (size_t lane = 0; lane < kLanes; ++lane) {
-            if ((which >> lane & 1) != 0 && candidate.excess[lane] < best.excess[lane]) {
-                best.q[lane] = candidate.q[lane];
-                best.points[lane] = candidate.points[lane];
-                best.excess[lane] = candidate.excess[lane];
-                for (size_t i = 0; i < kBlock; ++i) {
-                    best.error[i][lane] = candidate.error[i][lane];
-                    best.gradient[i][lane] = candidate.gradient[i][lane];
-                }
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+        if ((lanes >> lane & 1) != 0 && candidate.excess[lane] < best.excess[lane]) {
+            best.q[lane] = candidate.q[lane];
+            best.points[lane] = candidate.points[lane];
+            best.excess[lane] = candidate.excess[lane];
+            for (size_t i = 0; i < kBlock; ++i) {
+                best.error[i][lane] = candidate.error[i][lane];
+                best.gradient[i][lane] = candidate.gradient[i][lane];
             }
         }
-    };
-    if (aim.keep_if_better) {  // first: what is there wins ties, so sweeps end
-        std::copy_n(group.q.data() + block * kLanes, kLanes, candidate.q.data());
-        std::copy_n(group.points.data() + block * kLanes, kLanes, candidate.points.data());
-        take((1U << kLanes) - 1);
     }
-    BlockLanes points;
-    std::array<uint8_t, kLanes> found;
-    uint32_t asked = (1U << kLanes) - 1;
-    for (size_t q = 0; q < kMultipliers && asked != 0; ++q) {
-        Lanes inverse;
-        for (size_t lane = 0; lane < kLanes; ++lane) {
-            const float step = group.row_scale[lane] * multipliers_[q];
-            inverse[lane] = step > 0 ? 1 / step : 0;
+}
+
+void EncoderKaiju4::search_block(const Aim& aim, Piece& piece) const {
+    const auto keep = static_cast<size_t>(options_.candidates);
+    Candidate& candidate = piece.candidate;
+    for (size_t n = 0; n < piece.groups.size(); ++n) {
+        Group& group = piece.groups[n];
+        group.best.excess.fill(std::numeric_limits<float>::infinity());
+        if (aim.keep_if_better) {  // first: what is there wins ties, so sweeps end
+            std::copy_n(group.q.data() + aim.block * kLanes, kLanes, candidate.q.data());
+            std::copy_n(group.points.data() + aim.block * kLanes, kLanes, candidate.points.data());
+            compare(aim, n, (1U << kLanes) - 1, piece);
         }
-        for (size_t i = 0; i < kBlock; ++i) {
-            for (size_t lane = 0; lane < kLanes; ++lane) {
-                points[i][lane] = aim.target[i][lane] * inverse[lane];
+    }
+    piece.asked.resize(piece.groups.size() * kLanes);
+    std::iota(piece.asked.begin(), piece.asked.end(), size_t{0});
+    for (size_t q = 0; q < kMultipliers && !piece.asked.empty(); ++q) {
+        const size_t count = piece.asked.size();
+        for (size_t at = 0; at < count; ++at) {
+            const size_t lane = piece.asked[at] % kLanes;
+            const size_t n = piece.asked[at] / kLanes;
+            const float step = piece.groups[n].row_scale[lane] * multipliers_[q];
+            const float inverse = step > 0 ? 1 / step : 0;
+            for (size_t i = 0; i < kBlock; ++i) {
+                piece.targets[at][i] = aim.targets[n][i][lane] * inverse;
             }
         }
         const float least_scale = q + 1 < kMultipliers ? lattice::kLeastScale : 0;
-        const uint32_t inside =
-            search_.near(flat(points), asked, least_scale, keep, group.found.data(), found);
+        search_.near(std::span(piece.targets).first(count), least_scale, keep, piece.points, piece.found);
         candidate.q.fill(static_cast<uint8_t>(q));
-        for (size_t n = 0; n < keep; ++n) {
-            uint32_t any = 0;
-            for (size_t lane = 0; lane < kLanes; ++lane) {
-                if ((asked >> lane & 1) != 0 && n < found[lane]) {
-                    candidate.points[lane] = group.found[keep * lane + n];
-                    any |= 1U << lane;
-                }
+        for (size_t first = 0, end = 0; first < count; first = end) {
+            const size_t n = piece.asked[first] / kLanes;
+            while (end < count && piece.asked[end] / kLanes == n) {
+                ++end;
             }
-            if (any != 0) {
-                take(any);
+            for (size_t which = 0; which < keep; ++which) {
+                uint32_t lanes = 0;
+                for (size_t at = first; at < end; ++at) {
+                    if (which < piece.found[at].count) {
+                        candidate.points[piece.asked[at] % kLanes] = piece.points[keep * at + which];
+                        lanes |= 1U << piece.asked[at] % kLanes;
+                    }
+                }
+                if (lanes != 0) {
+                    compare(aim, n, lanes, piece);
+                }
             }
         }
         // A point that is inside at one step is seldom nearer at a longer one.
-        asked &= ~inside;
+        size_t left = 0;
+        for (size_t at = 0; at < count; ++at) {
+            if (!piece.found[at].inside) {
+                piece.asked[left++] = piece.asked[at];
+            }
+        }
+        piece.asked.resize(left);
     }
-    if (options_.descent > 0) {
-        descend(aim.metric, group);
+    for (Group& group : piece.groups) {
+        if (options_.descent > 0) {
+            descend(aim.metric, group);
+        }
+        std::copy_n(group.best.q.data(), kLanes, group.q.data() + aim.block * kLanes);
+        std::copy_n(group.best.points.data(), kLanes, group.points.data() + aim.block * kLanes);
     }
-    std::copy_n(best.q.data(), kLanes, group.q.data() + block * kLanes);
-    std::copy_n(best.points.data(), kLanes, group.points.data() + block * kLanes);
 }
 
 // The nearest code word by distance is seldom the best in the metric. Any z may change by one where the book
@@ -284,43 +357,50 @@ void EncoderKaiju4::descend(const float* metric, Group& group) const {
     }
 }
 
-// e = s v - w with v = mult x: e'Ŝe is least at s = v'Ŝw / v'Ŝv.
-void EncoderKaiju4::refit(Group& group) const {
+// v = mult x, and Ŝ v.
+void EncoderKaiju4::multiply(Piece& piece) const {
+    for (const Group& group : piece.groups) {
+        for (size_t i = 0; i < layout_.n_blocks() * kBlock; ++i) {
+            for (size_t lane = 0; lane < kLanes; ++lane) {
+                const size_t at = i / kBlock * kLanes + lane;
+                group.v[i * kLanes + lane] =
+                    multipliers_[group.q[at]] * static_cast<float>(group.points[at].x[i % kBlock]);
+            }
+        }
+    }
+    covariance_->times(piece.v.data(), piece.sv.data(), piece.groups.size());
+}
+
+// e = s v - w: e'Ŝe is least at s = v'Ŝw / v'Ŝv.
+void EncoderKaiju4::refit(Piece& piece) const {
     const size_t padded = kBlock * layout_.n_blocks();
-    std::vector<float> v(padded * kLanes);
-    std::vector<float> product(padded * kLanes);
-    for (size_t i = 0; i < padded; ++i) {
+    for (Group& group : piece.groups) {
+        Lanes numerator;
+        Lanes denominator;
+        lanes_.dot(group.sv, group.w, padded, numerator.data());
+        lanes_.dot(group.sv, group.v, padded, denominator.data());
         for (size_t lane = 0; lane < kLanes; ++lane) {
-            const size_t at = i / kBlock * kLanes + lane;
-            v[i * kLanes + lane] =
-                multipliers_[group.q[at]] * static_cast<float>(group.points[at].x[i % kBlock]);
+            const float scale = numerator[lane] / denominator[lane];
+            if (numerator[lane] > 0 && denominator[lane] > 0 && std::isfinite(scale)) {
+                group.row_scale[lane] = rounded_scale(scale);
+            }
         }
-    }
-    covariance_->times(v.data(), product.data());
-    Lanes numerator;
-    Lanes denominator;
-    lanes_.dot(product.data(), group.w.data(), padded, numerator.data());
-    lanes_.dot(product.data(), v.data(), padded, denominator.data());
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-        const float scale = numerator[lane] / denominator[lane];
-        if (numerator[lane] > 0 && denominator[lane] > 0 && std::isfinite(scale)) {
-            group.row_scale[lane] = rounded_scale(scale);
+        for (size_t at = 0; at < padded * kLanes; ++at) {
+            group.e[at] = group.row_scale[at % kLanes] * group.v[at] - group.w[at];
         }
-    }
-    for (size_t at = 0; at < padded * kLanes; ++at) {
-        group.e[at] = group.row_scale[at % kLanes] * v[at] - group.w[at];
     }
 }
 
-void EncoderKaiju4::write(size_t count, Group& group, std::byte* records, EncodeStats* stats) const {
+void EncoderKaiju4::write(size_t count, const Group& group, std::byte* records, EncodeStats* stats) const {
     const size_t cols = layout_.cols;
-    std::vector<float> product(group.e.size());
+    std::vector<float> product(group.e.size());  // Ŝ e
+    for (size_t at = 0; at < product.size(); ++at) {
+        product[at] = group.row_scale[at % kLanes] * group.sv[at] - group.sw[at];
+    }
     Lanes excess;
     Lanes energy;
-    covariance_->times(group.e.data(), product.data());
     lanes_.dot(product.data(), group.e.data(), product.size() / kLanes, excess.data());
-    covariance_->times(group.w.data(), product.data());
-    lanes_.dot(product.data(), group.w.data(), product.size() / kLanes, energy.data());
+    lanes_.dot(group.sw, group.w, product.size() / kLanes, energy.data());
     std::vector<double> delta(cols);
     std::vector<double> weight(cols);
     const auto back = [&](std::vector<double>& x) {  // out of the rotated basis

@@ -39,7 +39,9 @@ class EncoderKaiju4 final : public RowEncoder {
     [[nodiscard]] std::vector<std::byte> head() const override;
     void encode_rows(const float* weights, size_t count, std::byte* records,
                      EncodeStats* stats) const override;
-    [[nodiscard]] size_t rows_per_piece() const override { return stats::kLanes; }
+    /// Many go together: places in the search that one row leaves are filled by others, and a full covariance
+    /// is read once for all.
+    [[nodiscard]] size_t rows_per_piece() const override { return 4 * stats::kLanes; }
 
     /// Memory in flight per thread while a matrix of this layout is encoded.
     [[nodiscard]] static uint64_t bytes_per_thread(const kaiju4::Layout& layout);
@@ -49,17 +51,19 @@ class EncoderKaiju4 final : public RowEncoder {
 
   private:
     struct Group;
+    struct Piece;
     struct Aim;
     struct Candidate;
 
     void load(const float* weights, size_t count, Group& group) const;
-    void first_pass(Group& group) const;
-    void sweep(Group& group) const;
-    void refit(Group& group) const;
-    void search_block(size_t block, const Aim& aim, Group& group) const;
-    void weigh(const Aim& aim, const Group& group, Candidate& candidate) const;
+    void first_pass(Piece& piece) const;
+    void sweep(Piece& piece) const;
+    void multiply(Piece& piece) const;
+    void refit(Piece& piece) const;
+    void search_block(const Aim& aim, Piece& piece) const;
+    void compare(const Aim& aim, size_t n, uint32_t lanes, Piece& piece) const;
     void descend(const float* metric, Group& group) const;
-    void write(size_t count, Group& group, std::byte* records, EncodeStats* stats) const;
+    void write(size_t count, const Group& group, std::byte* records, EncodeStats* stats) const;
 
     kaiju4::Layout layout_;
     std::vector<float> importance_;

@@ -142,9 +142,8 @@ uint64_t EncoderV3::bytes_per_thread(const kaiju1::Layout& layout) {
 
 uint64_t EncoderV3::shared_bytes(uint64_t cols, uint64_t rank) {
     // Sketch: U in f64 and both directions in f32, twice the feedback of two directions. Full: the matrix as
-    // read and in order, its factor in f64, half a matrix of feedback, one for sweeps.
-    return rank > 0 ? cols * rank * (sizeof(double) + 6 * sizeof(float))
-                    : cols * cols * (2 * sizeof(float) + sizeof(double) + 6);
+    // read and in order, half a matrix for its factor and half for feedback, one for sweeps.
+    return rank > 0 ? cols * rank * (sizeof(double) + 6 * sizeof(float)) : cols * cols * 4 * sizeof(float);
 }
 
 std::vector<std::byte> EncoderV3::head() const {
@@ -208,11 +207,13 @@ void EncoderV3::first_pass(Group& group) const {
         round_side_band(group.w.data(), group);
         sequential_->commit_side_band(group.e.data(), group.state.data());
     }
-    commit_blocks(*sequential_, layout().n_blocks, options_.comp_cap, group.w.data() + n_hi * kLanes,
-                  group.e.data() + n_hi * kLanes, group.state.data(),
-                  [&](size_t block, const BlockLanes& target, const float* metric) -> const BlockLanes& {
-                      search_block(block, {target, first_steps(target, group), metric, false}, group);
-                      return group.best.error;
+    const RowsUnderWay rows = {group.w.data() + n_hi * kLanes, group.e.data() + n_hi * kLanes,
+                               group.state.data()};
+    commit_blocks(*sequential_, layout().n_blocks, options_.comp_cap, std::span(&rows, 1),
+                  [&](size_t block, std::span<const BlockLanes> target, const float* metric,
+                      std::span<BlockLanes> error) {
+                      search_block(block, {target[0], first_steps(target[0], group), metric, false}, group);
+                      error[0] = group.best.error;
                   });
     if (last) {
         take_up(*sequential_, group);
@@ -270,13 +271,15 @@ void EncoderV3::sweep(Group& group) const {
     for (size_t block = 0; block < layout().n_blocks; ++block) {
         joint_->commit(block, group.e.data() + (n_hi + block * kBlock) * kLanes, group.state.data());
     }
-    revise_blocks(*joint_, layout().n_blocks, group.w.data() + n_hi * kLanes, group.e.data() + n_hi * kLanes,
-                  group.state.data(),
-                  [&](size_t block, const BlockLanes& target, const float* metric) -> const BlockLanes& {
+    const RowsUnderWay rows = {group.w.data() + n_hi * kLanes, group.e.data() + n_hi * kLanes,
+                               group.state.data()};
+    revise_blocks(*joint_, layout().n_blocks, std::span(&rows, 1),
+                  [&](size_t block, std::span<const BlockLanes> target, const float* metric,
+                      std::span<BlockLanes> error) {
                       std::array<uint8_t, kLanes> there;
                       std::copy_n(group.q.data() + block * kLanes, kLanes, there.data());
-                      search_block(block, {target, there, metric, true}, group);
-                      return group.best.error;
+                      search_block(block, {target[0], there, metric, true}, group);
+                      error[0] = group.best.error;
                   });
     if (options_.side_band == stats::SideBand::last) {
         std::vector<float> mine(group.e.begin(), group.e.begin() + static_cast<ptrdiff_t>(n_hi * kLanes));

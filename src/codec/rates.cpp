@@ -31,11 +31,12 @@ void set_rate(PlanEntry& entry, int index_bits) {
 /// Excess over energy of at most 32 of the tensor's rows, evenly chosen, at the rate that the entry has.
 double sampled_excess(const EncodePlan& plan, const PlanEntry& entry) {
     constexpr uint64_t kPieces = 2;
+    constexpr uint64_t kPieceRows = 16;
     const auto search = make_search(plan.options);
     const auto weights =
         make_tensor_decoder(plan.model->tensors()[entry.source], plan.model->payload(entry.source));
     const auto encoder = make_row_encoder(plan, entry, *weights, search);
-    const uint64_t piece = std::min<uint64_t>(encoder->rows_per_piece(), encoder->rows());
+    const uint64_t piece = std::min<uint64_t>(kPieceRows, encoder->rows());
     const uint64_t pieces = std::min(kPieces, encoder->rows() / piece);
     std::vector<float> rows(piece * encoder->cols());
     std::vector<std::byte> records(piece * encoder->row_bytes());

@@ -66,6 +66,33 @@ void Rotation::rotate(double* x) const {
     rotate_columns(x, signs_, span_);
 }
 
+void Rotation::rotate_rows(float* x, size_t count, size_t stride) const {
+    const float scale = 1.0F / std::sqrt(static_cast<float>(span_));
+    const auto row = [&](size_t j) { return x + j * stride; };
+    for (size_t j = 0; j < signs_.size(); ++j) {
+        for (size_t c = 0; c < count; ++c) {
+            row(j)[c] *= signs_[j] * scale;
+        }
+    }
+    for (size_t begin = 0; begin < signs_.size(); begin += span_) {
+        for (size_t half = 1; half < span_; half *= 2) {
+            for (size_t i = begin; i < begin + span_; ++i) {
+                if (((i - begin) & half) != 0) {
+                    continue;
+                }
+                float* const first = row(i);
+                float* const second = row(i + half);
+                for (size_t c = 0; c < count; ++c) {
+                    const float a = first[c];
+                    const float b = second[c];
+                    first[c] = a + b;
+                    second[c] = a - b;
+                }
+            }
+        }
+    }
+}
+
 void hadamard(float* x, size_t n) {
     butterflies(x, n);
 }

@@ -26,6 +26,8 @@ class Rotation {
     /// x (cols values) becomes H (s ∘ x): a row of weights, or an input.
     void rotate(float* x) const;
     void rotate(double* x) const;
+    /// The same for each of `count` columns of a matrix of cols() rows, `stride` values apart.
+    void rotate_rows(float* x, size_t count, size_t stride) const;
 
     friend bool operator==(const Rotation&, const Rotation&) = default;
 

@@ -63,12 +63,12 @@ EncoderV3::MakeCovariance covariance_of(const format::SketchEntry& entry) {
 }
 
 EncoderV3::MakeCovariance covariance_of(const format::CovarianceFile& file,
-                                        const format::CovarianceEntry& entry) {
-    return [&file, &entry](std::span<const uint32_t> order, size_t n_hi) {
+                                        const format::CovarianceEntry& entry, int threads) {
+    return [&file, &entry, threads](std::span<const uint32_t> order, size_t n_hi) {
         std::vector<float> dense(uint64_t{entry.dim} * entry.dim);
         file.fill(entry, std::span<float>(dense));
         file.release(entry);
-        return stats::make_covariance(dense, order, n_hi);
+        return stats::make_covariance(dense, order, n_hi, threads);
     };
 }
 
@@ -119,36 +119,40 @@ MakeRotatedCovariance rotated_covariance_of(const format::SketchEntry& entry) {
 }
 
 std::unique_ptr<stats::Covariance> rotated_covariance(std::vector<float> full, const Rotation& rotation,
-                                                      size_t padding) {
+                                                      size_t padding, int threads) {
+    constexpr size_t kAtATime = 64;  // rows or columns
     const size_t cols = rotation.cols();
     const size_t padded = cols + padding;
-    // H D S D H: rows, then the rows of the transpose.
-    for (int side = 0; side < 2; ++side) {
-        for (size_t i = 0; i < cols; ++i) {
+    // H D S D H: the rows, then the columns, many side by side.
+    parallel_for(cols, kAtATime, threads, [&](size_t begin, size_t end) {
+        for (size_t i = begin; i < end; ++i) {
             rotation.rotate(full.data() + i * cols);
         }
-        for (size_t i = 0; i < cols; ++i) {
-            for (size_t j = 0; j < i; ++j) {
-                std::swap(full[i * cols + j], full[j * cols + i]);
+    });
+    parallel_for(cols, kAtATime, threads, [&](size_t begin, size_t end) {
+        rotation.rotate_rows(full.data() + begin, end - begin, cols);
+    });
+    std::vector<float> all(padded * padded, 0.0F);
+    parallel_for(cols, kAtATime, threads, [&](size_t begin, size_t end) {
+        for (size_t left = 0; left < cols; left += kAtATime) {
+            for (size_t i = begin; i < end; ++i) {
+                for (size_t j = left; j < std::min(left + kAtATime, cols); ++j) {
+                    all[i * padded + j] = (full[i * cols + j] + full[j * cols + i]) / 2;
+                }
             }
         }
-    }
-    std::vector<float> all(padded * padded, 0.0F);
-    for (size_t i = 0; i < cols; ++i) {
-        for (size_t j = 0; j < cols; ++j) {
-            all[i * padded + j] = (full[i * cols + j] + full[j * cols + i]) / 2;
-        }
-    }
-    return stats::make_covariance(all, in_order(padded), 0);
+    });
+    full = {};
+    return stats::make_covariance(all, in_order(padded), 0, threads);
 }
 
 MakeRotatedCovariance rotated_covariance_of(const format::CovarianceFile& file,
-                                            const format::CovarianceEntry& entry) {
-    return [&file, &entry](const Rotation& rotation, size_t padding) {
+                                            const format::CovarianceEntry& entry, int threads) {
+    return [&file, &entry, threads](const Rotation& rotation, size_t padding) {
         std::vector<float> dense(uint64_t{entry.dim} * entry.dim);
         file.fill(entry, std::span<float>(dense));
         file.release(entry);
-        return rotated_covariance(std::move(dense), rotation, padding);
+        return rotated_covariance(std::move(dense), rotation, padding, threads);
     };
 }
 
@@ -164,12 +168,14 @@ std::unique_ptr<RowEncoder> make_row_encoder(const EncodePlan& plan, const PlanE
                 kaiju4::Layout::for_matrix(entry.info.rows(), entry.info.cols(), *index_bits),
                 entry.importance,
                 plan.sketch ? rotated_covariance_of(*plan.sketch->find(entry.tap))
-                            : rotated_covariance_of(*plan.covariance, *plan.covariance->find(entry.tap)),
+                            : rotated_covariance_of(*plan.covariance, *plan.covariance->find(entry.tap),
+                                                    plan.options.threads),
                 plan.options.v3);
         }
-        const auto covariance = plan.sketch
-                                    ? covariance_of(*plan.sketch->find(entry.tap))
-                                    : covariance_of(*plan.covariance, *plan.covariance->find(entry.tap));
+        const auto covariance =
+            plan.sketch
+                ? covariance_of(*plan.sketch->find(entry.tap))
+                : covariance_of(*plan.covariance, *plan.covariance->find(entry.tap), plan.options.threads);
         return std::make_unique<EncoderV3>(
             entry.layout, entry.importance,
             column_energy(weights, entry.layout.rows, entry.layout.cols, plan.options.threads), covariance,

@@ -31,16 +31,17 @@ void add_legacy_sample(const TensorDecoder& weights, const TensorDecoder& encode
 /// Makes a covariance of one tap from a file of either kind, in any order of columns.
 [[nodiscard]] EncoderV3::MakeCovariance covariance_of(const format::SketchEntry& entry);
 [[nodiscard]] EncoderV3::MakeCovariance covariance_of(const format::CovarianceFile& file,
-                                                      const format::CovarianceEntry& entry);
+                                                      const format::CovarianceEntry& entry, int threads);
 
 /// The same in the basis of a rotation's columns. Of a sketch, what its eigenvectors leave of the diagonal is
 /// spread evenly over each span, which is the diagonal of its rotation.
 [[nodiscard]] MakeRotatedCovariance rotated_covariance_of(const format::SketchEntry& entry);
 [[nodiscard]] MakeRotatedCovariance rotated_covariance_of(const format::CovarianceFile& file,
-                                                          const format::CovarianceEntry& entry);
+                                                          const format::CovarianceEntry& entry, int threads);
 
-/// full: cols x cols, symmetric, in the basis of the columns.
+/// full: cols x cols, symmetric, in the basis of the columns. The same for any number of threads.
 [[nodiscard]] std::unique_ptr<stats::Covariance> rotated_covariance(std::vector<float> full,
-                                                                    const Rotation& rotation, size_t padding);
+                                                                    const Rotation& rotation, size_t padding,
+                                                                    int threads);
 
 }  // namespace kaiju::codec

@@ -89,12 +89,16 @@ G3Result run_g3(const format::Qspec& qspec, const G3Artifact& v3, const G3Artifa
     }
     const auto measure = [&](const runtime::Engine& model, uint32_t ctx) {
         return measure_perplexity(model, &reference, options.text,
-                                  {.ctx = ctx, .chunks = options.chunks, .threads = options.threads},
+                                  {.ctx = ctx,
+                                   .chunks = options.chunks,
+                                   .threads = options.threads,
+                                   .text_name = options.text_name},
                                   monitor);
     };
     {
         const auto model = v3.load();
-        result.argmax = run_gate(qspec, *v3.file, *model, nullptr, {.threads = options.threads}, monitor);
+        result.argmax = run_gate(qspec, *v3.file, *model, nullptr,
+                                 {.threads = options.threads, .qspec_name = options.qspec_name}, monitor);
         result.failures = result.argmax.failures;
         if (!result.argmax.finite || result.argmax.expect.rank > kCollapseRank) {
             result.figures.clear();

@@ -22,7 +22,9 @@ struct G3Artifact {
 
 struct G3Options {
     std::string_view text{};
-    std::vector<uint32_t> ctx{512};  ///< each is measured and judged
+    std::string text_name = "the text";  ///< what messages call it
+    std::string qspec_name{};            ///< what messages call the qspec; empty: by its id alone
+    std::vector<uint32_t> ctx{512};      ///< each is measured and judged
     std::optional<uint64_t> chunks{};
     double ppl_max = 0;  ///< limits of v3 at the first context, both positive: there is no ship-always
     double kl_max = 0;

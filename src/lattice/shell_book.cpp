@@ -145,10 +145,12 @@ void ShellBook::make_sequences() {
     std::nth_element(all.begin(), all.begin() + kSequences, all.end());
     std::sort(all.begin(), all.begin() + kSequences);
     numbers_.assign(kAll, int16_t{-1});
+    legal_.assign(kAll / 64, 0);
     sequences_.resize(kSequences);
     for (size_t n = 0; n < kSequences; ++n) {
         sequences_[n] = all[n].second;
         numbers_[key_of(sequences_[n])] = static_cast<int16_t>(n);
+        legal_[key_of(sequences_[n]) / 64] |= uint64_t{1} << (key_of(sequences_[n]) % 64);
     }
 }
 

@@ -56,6 +56,8 @@ class ShellBook {
     [[nodiscard]] const Rings& rings(size_t n) const { return sequences_[n]; }
     /// The number of a sequence of rings; -1 where it is not legal.
     [[nodiscard]] int sequence(const Rings& rings) const;
+    /// Whether there is such a sequence, 3 bits a ring, r_0 lowest: 32 KB where the numbers have 512.
+    [[nodiscard]] bool is_legal(size_t rings) const { return (legal_[rings / 64] >> (rings % 64) & 1) != 0; }
 
     /// The 24 integers of a code word.
     void values(const ShellCode& code, int8_t* x) const;
@@ -81,6 +83,7 @@ class ShellBook {
     std::array<std::vector<uint8_t>, 32> rings_of_;       ///< by 16 m + pattern, then z: see ring()
     std::vector<Rings> sequences_;
     std::vector<int16_t> numbers_;  ///< of a sequence, 3 bits a ring, r_0 lowest
+    std::vector<uint64_t> legal_;   ///< a bit for each of them: it has a number
 };
 
 }  // namespace kaiju::lattice

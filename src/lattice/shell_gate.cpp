@@ -41,47 +41,55 @@ struct Sums {
     uint64_t inside = 0;
 };
 
-/// Errors of each of 16 blocks at the best of the four steps, as EncoderKaiju4 chooses without a covariance.
-Sums search_sixteen(const ShellSearch& search, const ShellGateOptions& options, const float* source,
-                    size_t count, double step) {
+/// Blocks that are searched together.
+constexpr size_t kTogether = 128;
+
+/// The summed error of `count` blocks, each at the best of the four steps, as EncoderKaiju4 chooses without a
+/// covariance.
+Sums search_together(const ShellSearch& search, const ShellGateOptions& options, const float* source,
+                     size_t count, double step) {
     Sums sums;
-    std::array<double, kShellLanes> best;
-    best.fill(std::numeric_limits<double>::infinity());
-    uint32_t asked = count < kShellLanes ? (1U << count) - 1 : 0xFFFF;
-    for (size_t q = 0; q < kShellSteps && asked != 0; ++q) {
+    std::vector<double> best(count, std::numeric_limits<double>::infinity());
+    std::vector<size_t> asked(count);
+    std::iota(asked.begin(), asked.end(), size_t{0});
+    std::vector<ShellTarget> targets(count);
+    std::vector<ShellPoint> out(count);
+    std::vector<ShellFound> found(count);
+    for (size_t q = 0; q < kShellSteps && !asked.empty(); ++q) {
         const double size = step_of(options, step, q);
-        std::array<float, kDimension * kShellLanes> y{};
-        for (size_t p = 0; p < count; ++p) {
+        for (size_t n = 0; n < asked.size(); ++n) {
             for (size_t i = 0; i < kDimension; ++i) {
-                y[i * kShellLanes + p] = static_cast<float>(source[p * kDimension + i] / size);
+                targets[n][i] = static_cast<float>(source[asked[n] * kDimension + i] / size);
             }
         }
-        std::array<ShellPoint, kShellLanes> out;
-        std::array<uint8_t, kShellLanes> found;
-        const uint32_t inside =
-            search.near(y.data(), asked, q + 1 < kShellSteps ? kLeastScale : 0, 1, out.data(), found);
-        for (size_t p = 0; p < count; ++p) {
-            if ((asked >> p & 1) != 0 && found[p] > 0) {
-                best[p] = std::min(best[p], out[p].d2 * size * size);
+        search.near(std::span(targets).first(asked.size()), q + 1 < kShellSteps ? kLeastScale : 0, 1, out,
+                    found);
+        sums.searches += asked.size();
+        size_t left = 0;
+        for (size_t n = 0; n < asked.size(); ++n) {
+            if (found[n].count > 0) {
+                best[asked[n]] = std::min(best[asked[n]], out[n].d2 * size * size);
+            }
+            sums.inside += found[n].inside ? 1 : 0;
+            if (!found[n].inside) {
+                asked[left++] = asked[n];
             }
         }
-        sums.searches += static_cast<uint64_t>(std::popcount(asked));
-        sums.inside += static_cast<uint64_t>(std::popcount(inside));
-        asked &= ~inside;
+        asked.resize(left);
     }
-    sums.error = std::accumulate(best.begin(), best.begin() + static_cast<ptrdiff_t>(count), 0.0);
+    sums.error = std::accumulate(best.begin(), best.end(), 0.0);
     return sums;
 }
 
 Sums search_all(const ShellSearch& search, const ShellGateOptions& options, const std::vector<float>& source,
                 size_t blocks, double step) {
-    const size_t batches = (blocks + kShellLanes - 1) / kShellLanes;
+    const size_t batches = (blocks + kTogether - 1) / kTogether;
     std::vector<Sums> parts(batches);
-    parallel_for(batches, 8, options.threads, [&](size_t begin, size_t end) {
+    parallel_for(batches, 1, options.threads, [&](size_t begin, size_t end) {
         for (size_t batch = begin; batch < end; ++batch) {
-            const size_t first = batch * kShellLanes;
-            parts[batch] = search_sixteen(search, options, source.data() + first * kDimension,
-                                          std::min(kShellLanes, blocks - first), step);
+            const size_t first = batch * kTogether;
+            parts[batch] = search_together(search, options, source.data() + first * kDimension,
+                                           std::min(kTogether, blocks - first), step);
         }
     });
     Sums sums;

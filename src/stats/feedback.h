@@ -84,8 +84,8 @@ class Covariance {
     Covariance(const Covariance&) = delete;
     Covariance& operator=(const Covariance&) = delete;
 
-    /// out (cols x 16) = Ŝ x (cols x 16), in commit order, without damping.
-    virtual void times(const float* x, float* out) const = 0;
+    /// out = Ŝ x for `count` x of cols x 16 numbers each, in commit order, without damping.
+    virtual void times(const float* x, float* out, size_t count = 1) const = 0;
     /// For committing first to last. damp: part of the mean diagonal that is added to the diagonal. Where the
     /// covariance is not positive definite it is tried again with ten times as much, up to the mean itself;
     /// `used_damp` says what it took. Throws bad_input if none did.
@@ -118,8 +118,9 @@ class Covariance {
 /// multiple of 24). Throws bad_input where numbers are not finite or sizes do not fit.
 [[nodiscard]] std::unique_ptr<Covariance> make_covariance(const LowRank& sketch,
                                                           std::span<const uint32_t> order, size_t n_hi);
-/// full: dim x dim, symmetric.
+/// full: dim x dim, symmetric. `threads` work on it, with the same result for any number.
 [[nodiscard]] std::unique_ptr<Covariance> make_covariance(std::span<const float> full,
-                                                          std::span<const uint32_t> order, size_t n_hi);
+                                                          std::span<const uint32_t> order, size_t n_hi,
+                                                          int threads = 1);
 
 }  // namespace kaiju::stats

@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "base/error.h"
+#include "base/parallel.h"
+#include "stats/cholesky.h"
 #include "stats/feedback_impl.h"
 
 namespace kaiju::stats {
@@ -17,6 +20,7 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 
 constexpr Index kWidth = kFeedbackBlock;
+constexpr size_t kRowsAtATime = 64;
 
 /// The state is the errors of all columns; shift_k = from_k times the first width_k of them.
 class DenseFeedback final : public Feedback {
@@ -84,26 +88,34 @@ class DenseFeedback final : public Feedback {
 
 class DenseCovariance final : public Covariance {
   public:
-    DenseCovariance(std::span<const float> full, std::span<const uint32_t> order, size_t n_hi)
-        : Covariance(order.size(), n_hi), matrix_(order.size(), order.size()) {
+    DenseCovariance(std::span<const float> full, std::span<const uint32_t> order, size_t n_hi, int threads)
+        : Covariance(order.size(), n_hi), matrix_(order.size(), order.size()), threads_(threads) {
         const size_t dim = order.size();
-        double total = 0;
-        for (size_t i = 0; i < dim; ++i) {
-            for (size_t j = 0; j < dim; ++j) {
-                matrix_(static_cast<Index>(i), static_cast<Index>(j)) = full[order[i] * dim + order[j]];
+        parallel_for(dim, kRowsAtATime, threads, [&](size_t begin, size_t end) {
+            for (size_t i = begin; i < end; ++i) {
+                float* const row = matrix_.row(static_cast<Index>(i)).data();
+                for (size_t j = 0; j < dim; ++j) {
+                    row[j] = full[order[i] * dim + order[j]];
+                }
             }
-            total += matrix_(static_cast<Index>(i), static_cast<Index>(i));
-        }
-        mean_ = total / static_cast<double>(dim);
+        });
+        mean_ = matrix_.diagonal().cast<double>().sum() / static_cast<double>(dim);
         if (!std::isfinite(mean_) || !matrix_.allFinite()) {
             throw Error(ErrorCode::bad_input,
                         "the covariance has values that are not finite: capture it again");
         }
     }
 
-    void times(const float* x, float* out) const override {
-        std::fill_n(out, cols() * kLanes, 0.0F);
-        lanes_.multiply_add(matrix_.data(), cols(), cols(), x, out);
+    void times(const float* x, float* out, size_t count) const override {
+        const size_t each = cols() * kLanes;
+        std::fill_n(out, count * each, 0.0F);
+        for (size_t row = 0; row < cols(); row += kFeedbackBlock) {  // read once for all
+            const size_t rows = std::min(kFeedbackBlock, cols() - row);
+            for (size_t n = 0; n < count; ++n) {
+                lanes_.multiply_add(matrix_.data() + row * cols(), rows, cols(), x + n * each,
+                                    out + n * each + row * kLanes);
+            }
+        }
     }
 
   private:
@@ -122,39 +134,48 @@ class DenseCovariance final : public Covariance {
 
     [[nodiscard]] std::unique_ptr<Feedback> backwards(SideBand side_band, double damp) const override {
         const bool last = side_band == SideBand::last;
-        const auto dim = static_cast<Index>(cols());
-        const auto count = static_cast<Index>(n_hi());
+        const size_t count = last ? n_hi() : 0;
         // Reversed commit order; a side-band that comes last is eliminated first.
-        MatrixXd reversed(dim, dim);
-        if (last) {
-            const Index bulk = dim - count;
-            reversed.topLeftCorner(count, count) =
-                matrix_.topLeftCorner(count, count).cast<double>().reverse();
-            reversed.bottomRightCorner(bulk, bulk) =
-                matrix_.bottomRightCorner(bulk, bulk).cast<double>().reverse();
-            reversed.bottomLeftCorner(bulk, count) =
-                matrix_.bottomLeftCorner(bulk, count).cast<double>().reverse();
-        } else {
-            reversed = matrix_.cast<double>().reverse();
-        }
-        reversed.diagonal().array() += damp * mean_;
-        const Eigen::LLT<Eigen::Ref<MatrixXd>> factor(reversed);  // in place, from the lower triangle
-        if (factor.info() != Eigen::Success) {
+        const auto column = [&](size_t i) {
+            return static_cast<Index>(i < count ? count - 1 - i : cols() - 1 - (i - count));
+        };
+        LowerTriangle lower(cols());
+        parallel_for(cols(), kRowsAtATime, threads_, [&](size_t begin, size_t end) {
+            for (size_t i = begin; i < end; ++i) {
+                for (size_t j = 0; j <= i; ++j) {
+                    lower.at(i, j) = matrix_(column(i), column(j));
+                }
+                lower.at(i, i) += static_cast<float>(damp * mean_);
+            }
+        });
+        if (!lower.factorise(threads_)) {
             return nullptr;
         }
         auto made = std::make_unique<DenseFeedback>(cols(), n_hi(), last ? n_hi() : 0, false);
-        for (size_t block = 0; block < blocks(); ++block) {
-            const Index earlier = first_of(block) - (last ? count : 0);
-            const Index at = dim - earlier - kWidth;  // where the block lies in the reversed order
-            const MatrixXd l = reversed.block(at, at, kWidth, kWidth).triangularView<Eigen::Lower>();
-            MatrixXd n(kWidth, earlier);
+        parallel_for(blocks(), 1, threads_, [&](size_t block, size_t) {
+            const size_t earlier = n_hi() + block * kFeedbackBlock - count;
+            const size_t at =
+                cols() - earlier - kFeedbackBlock;  // where the block lies in the reversed order
+            const MatrixXd l = part_of(lower, at, kFeedbackBlock, at).triangularView<Eigen::Lower>();
+            MatrixXd n(kWidth, 0);
             if (earlier > 0) {
-                const MatrixXd below = reversed.block(at + kWidth, at, earlier, kWidth);
+                const MatrixXd below = part_of(lower, at + kFeedbackBlock, earlier, at);
                 n = l.transpose().triangularView<Eigen::Upper>().solve(below.transpose()).reverse().eval();
             }
             made->set_block(block, (l * l.transpose()).reverse(), n);
-        }
+        });
         return !last || add_side_band(*made, damp) ? std::move(made) : nullptr;
+    }
+
+    /// `rows` rows from one on, and 24 columns from one on; zeros above the diagonal.
+    static MatrixXd part_of(const LowerTriangle& lower, size_t row, size_t rows, size_t column) {
+        MatrixXd part = MatrixXd::Zero(static_cast<Index>(rows), kWidth);
+        for (size_t j = 0; j < kFeedbackBlock; ++j) {
+            for (size_t i = column + j > row ? column + j - row : 0; i < rows; ++i) {
+                part(static_cast<Index>(i), static_cast<Index>(j)) = lower.at(row + i, column + j);
+            }
+        }
+        return part;
     }
 
     /// False where the side-band's own covariance cannot be factorised.
@@ -208,36 +229,42 @@ class DenseCovariance final : public Covariance {
 
     [[nodiscard]] std::unique_ptr<Feedback> apart(double damp, bool joint) const override {
         auto made = std::make_unique<DenseFeedback>(cols(), n_hi(), 0, false);
-        for (size_t block = 0; block < blocks(); ++block) {
+        std::atomic<bool> definite = true;
+        parallel_for(blocks(), 1, threads_, [&](size_t block, size_t) {
             const Index at = first_of(block);
             MatrixXd s = matrix_.block(at, at, kWidth, kWidth).cast<double>();
             s.diagonal().array() += damp * mean_;
             const Eigen::LLT<MatrixXd> factor(s);
             if (factor.info() != Eigen::Success) {
-                return nullptr;
+                definite = false;
+                return;
             }
             made->set_block(block, s,
                             joint ? MatrixXd(factor.solve(matrix_.middleRows(at, kWidth).cast<double>()))
                                   : MatrixXd(kWidth, 0));
+        });
+        if (!definite) {
+            return nullptr;
         }
         return !joint || add_side_band(*made, damp) ? std::move(made) : nullptr;
     }
 
     RowMajorMatrix matrix_;
     double mean_ = 0;  ///< of the diagonal
+    int threads_;
     const LaneKernels& lanes_ = lane_kernels();
 };
 
 }  // namespace
 
 std::unique_ptr<Covariance> make_covariance(std::span<const float> full, std::span<const uint32_t> order,
-                                            size_t n_hi) {
+                                            size_t n_hi, int threads) {
     if (full.size() != order.size() * order.size()) {
         throw Error(ErrorCode::usage,
                     fmt::format("{} entries are no covariance of {} inputs", full.size(), order.size()));
     }
     check_order(order.size(), order, n_hi);
-    return std::make_unique<DenseCovariance>(full, order, n_hi);
+    return std::make_unique<DenseCovariance>(full, order, n_hi, threads);
 }
 
 }  // namespace kaiju::stats

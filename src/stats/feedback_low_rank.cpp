@@ -121,7 +121,14 @@ class LowRankCovariance final : public Covariance {
         }
     }
 
-    void times(const float* x, float* out) const override {
+    void times(const float* x, float* out, size_t count) const override {
+        for (size_t n = 0; n < count; ++n) {
+            times_one(x + n * cols() * kLanes, out + n * cols() * kLanes);
+        }
+    }
+
+  private:
+    void times_one(const float* x, float* out) const {
         const size_t rank = static_cast<size_t>(lambda_.size());
         std::vector<float> y(rank * kLanes, 0.0F);
         lanes_.multiply_add(product_.data(), rank, cols(), x, y.data());
@@ -133,7 +140,6 @@ class LowRankCovariance final : public Covariance {
         lanes_.multiply_add(back_.data(), cols(), rank, y.data(), out);
     }
 
-  private:
     [[nodiscard]] Eigen::Index first_of(size_t block) const {
         return static_cast<Eigen::Index>(n_hi() + block * kFeedbackBlock);
     }

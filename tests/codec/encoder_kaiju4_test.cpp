@@ -17,8 +17,8 @@ std::vector<std::byte> encode(const Case& c, int index_bits, const V3Options& op
                               int threads = 1) {
     const EncoderKaiju4 encoder(
         kaiju4::Layout::for_matrix(c.m.rows, c.m.cols, index_bits), c.m.importance,
-        [&c](const Rotation& rotation, size_t padding) {
-            return rotated_covariance(c.covariance, rotation, padding);
+        [&c, threads](const Rotation& rotation, size_t padding) {
+            return rotated_covariance(c.covariance, rotation, padding, threads);
         },
         options);
     Monitor monitor;

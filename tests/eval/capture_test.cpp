@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "eval/chunks.h"
 #include "eval/imatrix_collector.h"
+#include "eval/imatrix_of_taps.h"
 #include "eval/sketch_check.h"
 #include "eval/sketch_make.h"
 #include "format/covariance.h"
@@ -298,6 +299,39 @@ TEST(RankCorrelation, is_spearman_s) {
     EXPECT_NEAR(rank_correlation(std::vector<float>{1, 1, 2, 3, 4}, up), 0.9746794, 1e-6);
     EXPECT_EQ(rank_correlation(std::vector<float>{3, 3, 3}, std::vector<float>{1, 1, 1}), 1);
     EXPECT_EQ(rank_correlation(std::vector<float>{3, 3, 3}, std::vector<float>{1, 2, 3}), 0);
+}
+
+TEST(ImatrixOfTaps, HasTheNumbersOfAPassOfItsOwn) {
+    const Fixture fixture;
+    CaptureOptions options = fixture.options("model.full");
+    options.full = true;
+    options.stride = 1;
+    (void)fixture.run(options);
+    const format::CovarianceFile covariances(options.out);
+    options.out = fixture.folder / "model.sket";
+    options.full = false;
+    (void)fixture.run(options);
+    Monitor monitor;
+    const Importance measured =
+        collect_importance(*fixture.model, fixture.text, {.ctx = kCtx, .chunks = 6, .threads = 1}, monitor);
+    const format::Imatrix expected = to_imatrix(measured, "text");
+    const format::SketchFile sketches(options.out);
+    for (const auto& made : {imatrix_of(*fixture.file, covariances), imatrix_of(*fixture.file, sketches)}) {
+        ASSERT_EQ(made.entries.size(), expected.entries.size());
+        for (const auto& [name, entry] : expected.entries) {
+            const format::ImatrixEntry* const own = made.find(name);
+            ASSERT_NE(own, nullptr) << name;
+            EXPECT_EQ(own->count, entry.count);
+            for (size_t i = 0; i < entry.sum_of_squares.size(); ++i) {
+                ASSERT_NEAR(own->sum_of_squares[i], entry.sum_of_squares[i], 1e-6 * entry.sum_of_squares[i])
+                    << name << ", " << i;
+            }
+        }
+    }
+    EXPECT_TRUE(format::calibration_of(imatrix_of(*fixture.file, covariances)));
+
+    const Fixture wider({.ffn = 288});
+    EXPECT_THROW((void)imatrix_of(*wider.file, covariances), Error);
 }
 
 }  // namespace

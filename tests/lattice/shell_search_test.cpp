@@ -12,22 +12,35 @@
 namespace kaiju::lattice {
 namespace {
 
-using Batch = std::array<float, kDimension * kShellLanes>;
-
-Batch random_batch(std::mt19937_64& random, double deviation) {
+std::vector<ShellTarget> random_targets(std::mt19937_64& random, size_t count, double deviation) {
     std::normal_distribution<double> normal(0, deviation);
-    Batch y;
-    std::generate(y.begin(), y.end(), [&] { return static_cast<float>(normal(random)); });
-    return y;
+    std::vector<ShellTarget> targets(count);
+    for (ShellTarget& target : targets) {
+        std::generate(target.begin(), target.end(), [&] { return static_cast<float>(normal(random)); });
+    }
+    return targets;
 }
 
-float distance(const Batch& y, size_t p, const ShellPoint& point) {
+float distance(const ShellTarget& y, const ShellPoint& point) {
     float d2 = 0;
     for (size_t i = 0; i < kDimension; ++i) {
-        const float e = y[i * kShellLanes + p] - static_cast<float>(point.x[i]);
+        const float e = y[i] - static_cast<float>(point.x[i]);
         d2 += e * e;
     }
     return d2;
+}
+
+/// What a search says of some targets.
+struct Answer {
+    std::vector<ShellPoint> points;
+    std::vector<ShellFound> found;
+};
+
+Answer search_for(const ShellSearch& search, std::span<const ShellTarget> targets, size_t keep) {
+    Answer answer{.points = std::vector<ShellPoint>(keep * targets.size()),
+                  .found = std::vector<ShellFound>(targets.size())};
+    search.near(targets, 0, keep, answer.points, answer.found);
+    return answer;
 }
 
 TEST(ShellSearch, WhatItFindsIsInTheBookAndAsFarAsItSays) {
@@ -37,22 +50,21 @@ TEST(ShellSearch, WhatItFindsIsInTheBookAndAsFarAsItSays) {
         const ShellBook& book = ShellBook::of(g);
         const ShellSearch search(book);
         for (const double deviation : {0.5, 2.0, 5.0, 40.0}) {
-            const Batch y = random_batch(random, deviation);
-            std::array<ShellPoint, kKeep * kShellLanes> out;
-            std::array<uint8_t, kShellLanes> found;
-            search.near(y.data(), 0xFFFF, 0, kKeep, out.data(), found);
-            for (size_t p = 0; p < kShellLanes; ++p) {
-                ASSERT_GE(found[p], 1U);
-                for (size_t n = 0; n < found[p]; ++n) {
-                    const ShellPoint& point = out[kKeep * p + n];
-                    EXPECT_NEAR(point.d2, distance(y, p, point), 1e-4F * point.d2 + 1e-4F);
+            const auto targets = random_targets(random, 19, deviation);
+            const Answer answer = search_for(search, targets, kKeep);
+            for (size_t p = 0; p < targets.size(); ++p) {
+                const size_t count = answer.found[p].count;
+                ASSERT_GE(count, 1U);
+                const ShellPoint* const points = answer.points.data() + kKeep * p;
+                for (size_t n = 0; n < count; ++n) {
+                    EXPECT_NEAR(points[n].d2, distance(targets[p], points[n]), 1e-4F * points[n].d2 + 1e-4F);
                     std::array<int, kDimension> x;
-                    std::copy(point.x.begin(), point.x.end(), x.begin());
+                    std::copy(points[n].x.begin(), points[n].x.end(), x.begin());
                     ShellCode code;
-                    EXPECT_TRUE(book.encode(point.m, point.word, x.data(), code));
+                    EXPECT_TRUE(book.encode(points[n].m, points[n].word, x.data(), code));
                     for (size_t before = 0; before < n; ++before) {
-                        EXPECT_LE(out[kKeep * p + before].d2, point.d2);
-                        EXPECT_NE(out[kKeep * p + before].x, point.x);
+                        EXPECT_LE(points[before].d2, points[n].d2);
+                        EXPECT_NE(points[before].x, points[n].x);
                     }
                 }
             }
@@ -64,24 +76,15 @@ TEST(ShellSearch, IsExactWhereTheNearestPointIsInside) {
     std::mt19937_64 random(2);
     for (const int g : {4, 6, 8}) {
         const ShellBook& book = ShellBook::of(g);
-        const ShellSearch search(book);
+        const auto targets = random_targets(random, 64, std::pow(2.0, g / 4.0));
+        const Answer answer = search_for(ShellSearch(book), targets, 1);
         size_t inside_seen = 0;
-        for (int n = 0; n < 4; ++n) {
-            const Batch y = random_batch(random, std::pow(2.0, g / 4.0));
-            std::array<ShellPoint, kShellLanes> out;
-            std::array<uint8_t, kShellLanes> found;
-            const uint32_t inside = search.near(y.data(), 0xFFFF, 0, 1, out.data(), found);
-            for (size_t p = 0; p < kShellLanes; ++p) {
-                std::array<float, kDimension> point;
-                for (size_t i = 0; i < kDimension; ++i) {
-                    point[i] = y[i * kShellLanes + p];
-                }
-                const float best = exhaustive_distance(book, point);
-                EXPECT_GE(out[p].d2, best - 1e-3F);
-                if ((inside >> p & 1) != 0) {
-                    EXPECT_NEAR(out[p].d2, best, 1e-3F);
-                    ++inside_seen;
-                }
+        for (size_t p = 0; p < targets.size(); ++p) {
+            const float best = exhaustive_distance(book, targets[p]);
+            EXPECT_GE(answer.points[p].d2, best - 1e-3F);
+            if (answer.found[p].inside) {
+                EXPECT_NEAR(answer.points[p].d2, best, 1e-3F);
+                ++inside_seen;
             }
         }
         EXPECT_GT(inside_seen, 10U);
@@ -92,23 +95,21 @@ TEST(ShellSearch, AnswersAreTheSameOnEveryInstructionSetAndBesideAnyNeighbours) 
     constexpr size_t kKeep = 3;
     std::mt19937_64 random(3);
     const ShellBook& book = ShellBook::of(6);
-    for (int n = 0; n < 20; ++n) {
-        const Batch y = random_batch(random, 4);
-        std::array<ShellPoint, kKeep * kShellLanes> wanted;
-        std::array<uint8_t, kShellLanes> wanted_found;
-        const ShellSearch scalar(book, Simd::scalar);
-        const uint32_t inside = scalar.near(y.data(), 0xFFFF, 0, kKeep, wanted.data(), wanted_found);
-        for (const Simd simd : available_simd()) {
-            const ShellSearch search(book, simd);
-            for (const uint32_t asked : {0xFFFFU, 0x1234U}) {
-                std::array<ShellPoint, kKeep * kShellLanes> out;
-                std::array<uint8_t, kShellLanes> found;
-                EXPECT_EQ(search.near(y.data(), asked, 0, kKeep, out.data(), found), inside & asked);
-                for (size_t p = 0; p < kShellLanes; ++p) {
-                    ASSERT_EQ(found[p], (asked >> p & 1) != 0 ? wanted_found[p] : 0);
-                    for (size_t i = kKeep * p; i < kKeep * p + found[p]; ++i) {
-                        EXPECT_EQ(out[i].x, wanted[i].x);
-                        EXPECT_EQ(out[i].d2, wanted[i].d2);
+    const auto targets = random_targets(random, 320, 4);
+    const Answer wanted = search_for(ShellSearch(book, Simd::scalar), targets, kKeep);
+    for (const Simd simd : available_simd()) {
+        const ShellSearch search(book, simd);
+        for (const size_t together : {size_t{1}, size_t{7}, size_t{16}, targets.size()}) {
+            for (size_t first = 0; first < targets.size(); first += together) {
+                const size_t count = std::min(together, targets.size() - first);
+                const Answer answer = search_for(search, std::span(targets).subspan(first, count), kKeep);
+                for (size_t p = 0; p < count; ++p) {
+                    ASSERT_EQ(answer.found[p].count, wanted.found[first + p].count);
+                    ASSERT_EQ(answer.found[p].inside, wanted.found[first + p].inside);
+                    for (size_t n = 0; n < answer.found[p].count; ++n) {
+                        const ShellPoint& point = answer.points[kKeep * p + n];
+                        EXPECT_EQ(point.x, wanted.points[kKeep * (first + p) + n].x);
+                        EXPECT_EQ(point.d2, wanted.points[kKeep * (first + p) + n].d2);
                     }
                 }
             }
