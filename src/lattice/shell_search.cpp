@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "lattice/turyn.h"
@@ -91,10 +92,14 @@ void ShellSearch::take(const Batch& batch, size_t place, bool whole, Lane& lane)
     bool first_inside = false;
     size_t inside = 0;
     for (size_t n = 0; n < tries && inside < kEnough + lane.keep; ++n) {
-        std::swap(order[n], *std::min_element(order.begin() + static_cast<ptrdiff_t>(n), order.end()));
-        const auto c = static_cast<size_t>(order[n] & 15);
+        int64_t least = order[0];
+        for (const int64_t other : order) {  // which is least is no branch that a processor could guess
+            least = std::min(least, other);
+        }
+        const auto c = static_cast<size_t>(least & 15);
+        order[c] = std::numeric_limits<int64_t>::max();
         const auto m = static_cast<unsigned>(c / kClasses);
-        const uint32_t golay = word_of(c % kClasses, static_cast<int32_t>(order[n] >> 4));
+        const uint32_t golay = word_of(c % kClasses, static_cast<int32_t>(least >> 4));
         const ShellChoices& choices = batch.choices[m];
         std::array<uint32_t, kGroups> z;
         size_t sequence = 0;
