@@ -61,8 +61,8 @@ struct EncoderKaiju4::Group {
     // Parts of the piece's arrays, padded cols x 16 each.
     float* w;   ///< the weights
     float* v;   ///< what is decoded, less the row scale
-    float* sw;  ///< Ŝ w
-    float* sv;  ///< Ŝ v
+    float* hw;  ///< H w, Ŝ = H + H'
+    float* hv;  ///< H v
 };
 
 /// The rows that go together, 16 a group.
@@ -71,8 +71,8 @@ struct EncoderKaiju4::Piece {
         : groups(count),
           w(count * numbers),
           v(count * numbers),
-          sw(count * numbers),
-          sv(count * numbers),
+          hw(count * numbers),
+          hv(count * numbers),
           asked(count * kLanes),
           targets(count * kLanes),
           found(count * kLanes),
@@ -80,8 +80,8 @@ struct EncoderKaiju4::Piece {
         for (size_t n = 0; n < count; ++n) {
             groups[n].w = w.data() + n * numbers;
             groups[n].v = v.data() + n * numbers;
-            groups[n].sw = sw.data() + n * numbers;
-            groups[n].sv = sv.data() + n * numbers;
+            groups[n].hw = hw.data() + n * numbers;
+            groups[n].hv = hv.data() + n * numbers;
         }
     }
 
@@ -98,8 +98,8 @@ struct EncoderKaiju4::Piece {
     std::vector<Group> groups;
     std::vector<float> w;
     std::vector<float> v;
-    std::vector<float> sw;
-    std::vector<float> sv;
+    std::vector<float> hw;
+    std::vector<float> hv;
 
     // Scratch of search_block.
     std::vector<size_t> asked;  ///< 16 group + lane of what is still searched for, ascending
@@ -126,7 +126,7 @@ EncoderKaiju4::EncoderKaiju4(const kaiju4::Layout& layout, std::span<const float
 }
 
 uint64_t EncoderKaiju4::bytes_per_thread(const kaiju4::Layout& layout) {
-    constexpr uint64_t kArrays = 7;  // the row, w, v, Ŝ w, Ŝ v, e, state
+    constexpr uint64_t kArrays = 7;  // the row, w, v, H w, H v, e, state
     constexpr uint64_t kRows = 4 * kLanes;
     return kRows * layout.n_blocks() * (kArrays * sizeof(float) * kBlock + sizeof(ShellPoint) + 1);
 }
@@ -143,7 +143,7 @@ void EncoderKaiju4::encode_rows(const float* weights, size_t count, std::byte* r
     for (size_t n = 0; n < piece.groups.size(); ++n) {
         load(weights + n * kLanes * layout_.cols, rows_of(n), piece.groups[n]);
     }
-    covariance_->times(piece.w.data(), piece.sw.data(), piece.groups.size());
+    covariance_->half_times(piece.w.data(), piece.hw.data(), piece.groups.size());
     first_pass(piece);
     for (int n = 0; n < options_.sweeps; ++n) {
         if (options_.refit_scale) {
@@ -224,7 +224,7 @@ void EncoderKaiju4::compare(const Aim& aim, size_t n, uint32_t lanes, Piece& pie
         }
     }
     std::fill_n(flat(candidate.gradient), kBlock * kLanes, 0.0F);
-    lanes_.multiply_add(aim.metric, kBlock, kBlock, flat(candidate.error), flat(candidate.gradient));
+    lanes_.multiply_add(aim.metric, kBlock, kBlock, kBlock, flat(candidate.error), flat(candidate.gradient));
     lanes_.dot(flat(candidate.error), flat(candidate.gradient), kBlock, candidate.excess.data());
     for (size_t lane = 0; lane < kLanes; ++lane) {
         if ((lanes >> lane & 1) != 0 && candidate.excess[lane] < best.excess[lane]) {
@@ -357,7 +357,7 @@ void EncoderKaiju4::descend(const float* metric, Group& group) const {
     }
 }
 
-// v = mult x, and Ŝ v.
+// v = mult x, and H v.
 void EncoderKaiju4::multiply(Piece& piece) const {
     for (const Group& group : piece.groups) {
         for (size_t i = 0; i < layout_.n_blocks() * kBlock; ++i) {
@@ -368,20 +368,23 @@ void EncoderKaiju4::multiply(Piece& piece) const {
             }
         }
     }
-    covariance_->times(piece.v.data(), piece.sv.data(), piece.groups.size());
+    covariance_->half_times(piece.v.data(), piece.hv.data(), piece.groups.size());
 }
 
 // e = s v - w: e'Ŝe is least at s = v'Ŝw / v'Ŝv.
 void EncoderKaiju4::refit(Piece& piece) const {
     const size_t padded = kBlock * layout_.n_blocks();
     for (Group& group : piece.groups) {
-        Lanes numerator;
-        Lanes denominator;
-        lanes_.dot(group.sv, group.w, padded, numerator.data());
-        lanes_.dot(group.sv, group.v, padded, denominator.data());
+        Lanes vhw;
+        Lanes whv;
+        Lanes vhv;
+        lanes_.dot(group.v, group.hw, padded, vhw.data());
+        lanes_.dot(group.w, group.hv, padded, whv.data());
+        lanes_.dot(group.v, group.hv, padded, vhv.data());
         for (size_t lane = 0; lane < kLanes; ++lane) {
-            const float scale = numerator[lane] / denominator[lane];
-            if (numerator[lane] > 0 && denominator[lane] > 0 && std::isfinite(scale)) {
+            const float numerator = vhw[lane] + whv[lane];
+            const float scale = numerator / (2 * vhv[lane]);
+            if (numerator > 0 && vhv[lane] > 0 && std::isfinite(scale)) {
                 group.row_scale[lane] = rounded_scale(scale);
             }
         }
@@ -393,14 +396,14 @@ void EncoderKaiju4::refit(Piece& piece) const {
 
 void EncoderKaiju4::write(size_t count, const Group& group, std::byte* records, EncodeStats* stats) const {
     const size_t cols = layout_.cols;
-    std::vector<float> product(group.e.size());  // Ŝ e
-    for (size_t at = 0; at < product.size(); ++at) {
-        product[at] = group.row_scale[at % kLanes] * group.sv[at] - group.sw[at];
+    std::vector<float> he(group.e.size());
+    for (size_t at = 0; at < he.size(); ++at) {
+        he[at] = group.row_scale[at % kLanes] * group.hv[at] - group.hw[at];
     }
     Lanes excess;
     Lanes energy;
-    lanes_.dot(product.data(), group.e.data(), product.size() / kLanes, excess.data());
-    lanes_.dot(group.sw, group.w, product.size() / kLanes, energy.data());
+    lanes_.dot(he.data(), group.e.data(), he.size() / kLanes, excess.data());
+    lanes_.dot(group.hw, group.w, he.size() / kLanes, energy.data());
     std::vector<double> delta(cols);
     std::vector<double> weight(cols);
     const auto back = [&](std::vector<double>& x) {  // out of the rotated basis
@@ -423,8 +426,8 @@ void EncoderKaiju4::write(size_t count, const Group& group, std::byte* records, 
             ++stats[r].blocks;
             ++stats[r].multipliers[group.q[at]];
         }
-        stats[r].full_excess += excess[r];
-        stats[r].full_energy += energy[r];
+        stats[r].full_excess += 2.0 * excess[r];
+        stats[r].full_energy += 2.0 * energy[r];
         for (size_t i = 0; i < cols; ++i) {
             delta[i] = group.e[i * kLanes + r];
             weight[i] = group.w[i * kLanes + r];

@@ -328,7 +328,8 @@ void EncoderV3::search_block(size_t block, const Aim& aim, Group& group) const {
             }
         }
         std::fill_n(flat(candidate.gradient), kBlock * kLanes, 0.0F);
-        lanes_.multiply_add(aim.metric, kBlock, kBlock, flat(candidate.error), flat(candidate.gradient));
+        lanes_.multiply_add(aim.metric, kBlock, kBlock, kBlock, flat(candidate.error),
+                            flat(candidate.gradient));
         lanes_.dot(flat(candidate.error), flat(candidate.gradient), kBlock, candidate.excess.data());
     }
     Candidate& best = group.best;

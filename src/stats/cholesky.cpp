@@ -17,6 +17,8 @@ namespace {
 constexpr size_t kPanelWidth = 96;
 /// Rows whose products are summed apart before the matrix is touched.
 constexpr size_t kRowsAtATime = 96;
+/// Strips that use those rows while they are in the first-level cache.
+constexpr size_t kStripsAtATime = 4;
 
 static_assert(kPanelWidth % kLanes == 0 && kRowsAtATime % kLanes == 0);
 
@@ -50,10 +52,9 @@ bool LowerTriangle::factorise(int threads) {
                 solve_rows(next + s * kLanes, first, width, lower, packed.data() + s * kLanes * width);
             }
         });
-        parallel_for((padded() - next) / kLanes, 1, threads, [&](size_t begin, size_t end) {
-            for (size_t s = begin; s < end; ++s) {
-                subtract_products(next / kLanes + s, first, width, packed.data() + s * kLanes * width);
-            }
+        parallel_for((padded() - next) / kLanes, kStripsAtATime, threads, [&](size_t begin, size_t end) {
+            subtract_products(next / kLanes + begin, end - begin, width,
+                              packed.data() + begin * kLanes * width);
         });
     }
     return true;
@@ -104,24 +105,33 @@ void LowerTriangle::solve_rows(size_t row, size_t first, size_t width, const std
     }
 }
 
-/// A strip right of the panel: its rows less the products of theirs in the panel with the strip's own, which
-/// are the first 16 of `packed`.
-void LowerTriangle::subtract_products(size_t s, size_t first, size_t width, const float* packed) {
-    std::array<float, kPanelWidth * kLanes> own;
-    for (size_t j = 0; j < width; ++j) {
+/// `count` strips right of the panel: their rows less the products of those in the panel with the strips' own
+/// rows there, which begin `packed`.
+void LowerTriangle::subtract_products(size_t s, size_t count, size_t width, const float* packed) {
+    std::array<std::array<float, kPanelWidth * kLanes>, kStripsAtATime> own;
+    for (size_t n = 0; n < count; ++n) {
         for (size_t lane = 0; lane < kLanes; ++lane) {
-            own[j * kLanes + lane] = at(s * kLanes + lane, first + j);
+            for (size_t j = 0; j < width; ++j) {
+                own[n][j * kLanes + lane] = packed[(n * kLanes + lane) * width + j];
+            }
         }
     }
-    float* out = strip(s);
     std::array<float, kRowsAtATime * kLanes> products;
-    const size_t rows = padded() - s * kLanes;
+    const size_t rows = padded() - s * kLanes;  // from the first strip's diagonal down
     for (size_t row = 0; row < rows; row += kRowsAtATime) {
-        const size_t count = std::min(kRowsAtATime, rows - row);
-        products.fill(0);
-        lanes_.multiply_add(packed + row * width, count, width, own.data(), products.data());
-        for (size_t i = 0; i < count * kLanes; ++i, ++out) {
-            *out -= products[i];
+        const size_t end = std::min(row + kRowsAtATime, rows);
+        for (size_t n = 0; n < count; ++n) {
+            const size_t begin = std::max(row, n * kLanes);  // the strip's own diagonal
+            if (begin >= end) {
+                continue;
+            }
+            products.fill(0);
+            lanes_.multiply_add(packed + begin * width, width, end - begin, width, own[n].data(),
+                                products.data());
+            float* const out = strip(s + n) + (begin - n * kLanes) * kLanes;
+            for (size_t i = 0; i < (end - begin) * kLanes; ++i) {
+                out[i] -= products[i];
+            }
         }
     }
 }

@@ -37,7 +37,7 @@ class LowerTriangle {
 
     [[nodiscard]] bool factorise_diagonal(size_t first, size_t width, std::vector<double>& lower);
     void solve_rows(size_t row, size_t first, size_t width, const std::vector<double>& lower, float* packed);
-    void subtract_products(size_t s, size_t first, size_t width, const float* packed);
+    void subtract_products(size_t s, size_t count, size_t width, const float* packed);
 
     size_t n_;
     std::vector<size_t> offsets_;  ///< of a strip in values_

@@ -86,6 +86,9 @@ class Covariance {
 
     /// out = Ŝ x for `count` x of cols x 16 numbers each, in commit order, without damping.
     virtual void times(const float* x, float* out, size_t count = 1) const = 0;
+    /// out = H x with Ŝ = H + H', so that x'Ŝy = x'Hy + y'Hx: of a full covariance the lower triangle with
+    /// half the diagonal, half the work.
+    virtual void half_times(const float* x, float* out, size_t count) const = 0;
     /// For committing first to last. damp: part of the mean diagonal that is added to the diagonal. Where the
     /// covariance is not positive definite it is tried again with ten times as much, up to the mean itself;
     /// `used_damp` says what it took. Throws bad_input if none did.

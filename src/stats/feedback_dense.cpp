@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 
@@ -41,13 +42,13 @@ class DenseFeedback final : public Feedback {
     }
     void shift(size_t block, const float* state, float* shift) const override {
         std::fill_n(shift, kFeedbackBlock * kLanes, 0.0F);
-        lanes_.multiply_add(from_[block].data(), kFeedbackBlock, from_[block].size() / kFeedbackBlock,
-                            state + skip_ * kLanes, shift);
+        const size_t width = from_[block].size() / kFeedbackBlock;
+        lanes_.multiply_add(from_[block].data(), width, kFeedbackBlock, width, state + skip_ * kLanes, shift);
     }
     void shift_side_band(const float* state, float* shift) const override {
         std::fill_n(shift, n_hi_ * kLanes, 0.0F);
         if (!from_hi_.empty()) {
-            lanes_.multiply_add(from_hi_.data(), n_hi_, cols_, state, shift);
+            lanes_.multiply_add(from_hi_.data(), cols_, n_hi_, cols_, state, shift);
         }
     }
     void commit(size_t block, const float* errors, float* state) const override {
@@ -112,8 +113,27 @@ class DenseCovariance final : public Covariance {
         for (size_t row = 0; row < cols(); row += kFeedbackBlock) {  // read once for all
             const size_t rows = std::min(kFeedbackBlock, cols() - row);
             for (size_t n = 0; n < count; ++n) {
-                lanes_.multiply_add(matrix_.data() + row * cols(), rows, cols(), x + n * each,
+                lanes_.multiply_add(matrix_.data() + row * cols(), cols(), rows, cols(), x + n * each,
                                     out + n * each + row * kLanes);
+            }
+        }
+    }
+
+    void half_times(const float* x, float* out, size_t count) const override {
+        const size_t each = cols() * kLanes;
+        std::fill_n(out, count * each, 0.0F);
+        for (size_t row = 0; row < cols(); row += kFeedbackBlock) {
+            const size_t rows = std::min(kFeedbackBlock, cols() - row);
+            const float* const a = matrix_.data() + row * cols();
+            std::array<float, kFeedbackBlock * kFeedbackBlock> square{};
+            for (size_t i = 0; i < rows; ++i) {
+                std::copy_n(a + i * cols() + row, i, square.data() + i * rows);
+                square[i * rows + i] = a[i * cols() + row + i] / 2;
+            }
+            for (size_t n = 0; n < count; ++n) {
+                float* const to = out + n * each + row * kLanes;
+                lanes_.multiply_add(a, cols(), rows, row, x + n * each, to);
+                lanes_.multiply_add(square.data(), rows, rows, rows, x + n * each + row * kLanes, to);
             }
         }
     }

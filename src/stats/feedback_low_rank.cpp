@@ -37,20 +37,20 @@ class LowRankFeedback final : public Feedback {
     }
     void shift(size_t block, const float* state, float* shift) const override {
         std::fill_n(shift, kFeedbackBlock * kLanes, 0.0F);
-        lanes_.multiply_add(from_.data() + block * kFeedbackBlock * rank_, kFeedbackBlock, rank_, state,
-                            shift);
+        lanes_.multiply_add(from_.data() + block * kFeedbackBlock * rank_, rank_, kFeedbackBlock, rank_,
+                            state, shift);
     }
     void commit(size_t block, const float* errors, float* state) const override {
-        lanes_.multiply_add(into_.data() + block * kFeedbackBlock * rank_, rank_, kFeedbackBlock, errors,
-                            state);
+        lanes_.multiply_add(into_.data() + block * kFeedbackBlock * rank_, kFeedbackBlock, rank_,
+                            kFeedbackBlock, errors, state);
     }
     void commit_side_band(const float* errors, float* state) const override {
-        lanes_.multiply_add(into_hi_.data(), rank_, n_hi_, errors, state);
+        lanes_.multiply_add(into_hi_.data(), n_hi_, rank_, n_hi_, errors, state);
     }
 
     void shift_side_band(const float* state, float* shift) const override {
         std::fill_n(shift, n_hi_ * kLanes, 0.0F);
-        lanes_.multiply_add(from_hi_.data(), n_hi_, rank_, state, shift);
+        lanes_.multiply_add(from_hi_.data(), rank_, n_hi_, rank_, state, shift);
     }
 
     void set_block(size_t block, const MatrixXd& metric, const MatrixXd& from, const MatrixXd& into) {
@@ -127,17 +127,22 @@ class LowRankCovariance final : public Covariance {
         }
     }
 
+    void half_times(const float* x, float* out, size_t count) const override {
+        times(x, out, count);
+        std::for_each(out, out + count * cols() * kLanes, [](float& value) { value /= 2; });
+    }
+
   private:
     void times_one(const float* x, float* out) const {
         const size_t rank = static_cast<size_t>(lambda_.size());
         std::vector<float> y(rank * kLanes, 0.0F);
-        lanes_.multiply_add(product_.data(), rank, cols(), x, y.data());
+        lanes_.multiply_add(product_.data(), cols(), rank, cols(), x, y.data());
         for (size_t i = 0; i < cols(); ++i) {
             for (size_t lane = 0; lane < kLanes; ++lane) {
                 out[i * kLanes + lane] = diagonal_[i] * x[i * kLanes + lane];
             }
         }
-        lanes_.multiply_add(back_.data(), cols(), rank, y.data(), out);
+        lanes_.multiply_add(back_.data(), rank, cols(), rank, y.data(), out);
     }
 
     [[nodiscard]] Eigen::Index first_of(size_t block) const {

@@ -16,8 +16,9 @@ inline constexpr size_t kLanes = 16;
 struct LaneKernels {
     lattice::Simd simd;  ///< what they were compiled for
 
-    /// out += A x. a: m x n, row-major; x: n x 16; out: m x 16. Sums run over ascending columns.
-    void (*multiply_add)(const float* a, size_t m, size_t n, const float* x, float* out);
+    /// out += A x. a: m x n, its rows `stride` values apart; x: n x 16; out: m x 16. Sums run over ascending
+    /// columns.
+    void (*multiply_add)(const float* a, size_t stride, size_t m, size_t n, const float* x, float* out);
 
     /// out[lane] = Σ_i x_i y_i. x, y: n x 16; out: 16.
     void (*dot)(const float* x, const float* y, size_t n, float* out);

@@ -266,6 +266,31 @@ TEST(Feedback, TimesIsTheMatrixProduct) {
     }
 }
 
+TEST(Feedback, HalfTimesAndItsMirrorImageAreTheMatrix) {
+    const Spectrum spectrum = make_spectrum(9);
+    const auto order = shuffled_order(10);
+    const auto vectors = random_lanes(2 * kDim, 11);  // x, then y
+    const float* const x = vectors.data();
+    const float* const y = x + kDim * kLanes;
+    for (const bool sketch : {true, false}) {
+        const auto covariance = sketch ? make_covariance(spectrum.low_rank(), order, kHi)
+                                       : make_covariance(std::span<const float>(spectrum.dense), order, kHi);
+        std::vector<float> whole(vectors.size());
+        std::vector<float> half(vectors.size());
+        covariance->times(x, whole.data(), 2);
+        covariance->half_times(x, half.data(), 2);
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+            double expected = 0;
+            double sum = 0;
+            for (size_t at = lane; at < kDim * kLanes; at += kLanes) {
+                expected += double{x[at]} * double{whole[kDim * kLanes + at]};
+                sum += double{x[at]} * double{half[kDim * kLanes + at]} + double{y[at]} * double{half[at]};
+            }
+            EXPECT_NEAR(sum, expected, 1e-3);
+        }
+    }
+}
+
 TEST(Feedback, DampsUntilItIsPositiveDefiniteOrSaysSo) {
     Spectrum spectrum = make_spectrum(12);
     const auto order = shuffled_order(13);

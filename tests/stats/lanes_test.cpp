@@ -15,8 +15,9 @@ TEST(Lanes, EveryInstructionSetGivesTheBitsOfThePlainLoop) {
         const LaneKernels& kernels = lane_kernels(simd);
         EXPECT_EQ(kernels.simd, simd);
         for (const size_t m : {1U, 5U, 24U, 37U}) {
-            for (const size_t n : {0U, 1U, 24U, 71U}) {
-                std::vector<float> a(m * n);
+            for (const size_t n : {0U, 1U, 24U, 71U, 391U}) {
+                const size_t stride = n + m % 3;
+                std::vector<float> a(m * stride);
                 std::vector<float> x(n * kLanes);
                 std::vector<float> out(m * kLanes);
                 for (auto* values : {&a, &x, &out}) {
@@ -26,11 +27,11 @@ TEST(Lanes, EveryInstructionSetGivesTheBitsOfThePlainLoop) {
                 for (size_t r = 0; r < m; ++r) {
                     for (size_t j = 0; j < n; ++j) {
                         for (size_t lane = 0; lane < kLanes; ++lane) {
-                            expected[r * kLanes + lane] += a[r * n + j] * x[j * kLanes + lane];
+                            expected[r * kLanes + lane] += a[r * stride + j] * x[j * kLanes + lane];
                         }
                     }
                 }
-                kernels.multiply_add(a.data(), m, n, x.data(), out.data());
+                kernels.multiply_add(a.data(), stride, m, n, x.data(), out.data());
                 EXPECT_EQ(out, expected) << lattice::simd_name(simd) << " " << m << " x " << n;
 
                 std::vector<float> sums(kLanes);
