@@ -76,6 +76,7 @@ void add_store(CLI::App& app, Session& session);
 void add_zoo(CLI::App& app, Session& session);
 void add_bench(CLI::App& app, Session& session);
 void add_score(CLI::App& app, Session& session);
+void add_sensitivity(CLI::App& app, Session& session);
 void add_shootout(CLI::App& app, Session& session);
 void add_sketch(CLI::App& app, Session& session);
 void add_capture(CLI::App& app, Session& session);

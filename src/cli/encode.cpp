@@ -249,7 +249,13 @@ void add_encode(CLI::App& app, Session& session) {
                          "KAIJU4: uniform: all tensors the same; measured: what that leaves of the size goes "
                          "where it saves most")
             ->capture_default_str();
-    options->of_kaiju4 = {bits, target, rates};
+    auto* const sensitivity =
+        command
+            ->add_option("--sensitivity", encode.sensitivity,
+                         "KAIJU4: bits go where kaiju sensitivity found that the model suffers most")
+            ->type_name("FILE")
+            ->excludes(rates);
+    options->of_kaiju4 = {bits, target, rates, sensitivity};
     command->add_option(
         "--encoder", encode.encoder,
         "v1: one nearest-point search a block; v3: error feedback against a covariance (default: v1, "

@@ -185,6 +185,7 @@ void add_commands(CLI::App& app, Session& session) {
     add_ppl(app, session);
     add_gate(app, session);
     add_score(app, session);
+    add_sensitivity(app, session);
     add_shootout(app, session);
     add_smoke(app, session);
     add_generate(app, session);

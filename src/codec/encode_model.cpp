@@ -88,7 +88,12 @@ json metadata_of(const EncodePlan& plan, const Identify& identify) {
         if (options.wire != "KAIJU1") {
             kaiju["wire"] = options.wire;
             kaiju["decoder"] = "shells";  // has one search
-            kaiju["rates"] = options.rates == Rates::uniform ? "uniform" : "measured";
+            kaiju["rates"] = !options.sensitivity.empty()      ? "sensitivity"
+                             : options.rates == Rates::uniform ? "uniform"
+                                                               : "measured";
+            if (!options.sensitivity.empty()) {
+                kaiju["sensitivity_id"] = identify_file(options.sensitivity).at("sha256");
+            }
             if (options.target_size > 0) {
                 kaiju["target_size"] = options.target_size;
             } else {

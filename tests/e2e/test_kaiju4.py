@@ -1,4 +1,5 @@
 """KAIJU4 from outside: rates and target sizes, parts, both engines, and the independent decoder."""
+import json
 import subprocess
 import unittest
 
@@ -61,6 +62,37 @@ class Kaiju4(KaijuTest):
         refused = self.kaiju(*self.encode, "--target-size", least // 2, "--out", "never.knot", code=2)
         self.assertIn("lowest rate", refused.stderr)
         self.assertIn("1.75 to 4", self.kaiju(*self.encode, "--bits", 4.5, "--out", "never.knot", code=2).stderr)
+
+    def test_bits_go_where_the_model_suffers(self):
+        even = self.answer(*self.encode, "--bits", 2.5, "--rates", "uniform", "--out", "even.knot")
+        measure = ("sensitivity", "--model", "model.gguf", "--quantised", "even.knot", "--text", "calibration.txt", "--ctx", 128)
+        found = self.answer(*measure, "--chunks", 3, "--out", "s.json")
+        self.assertEqual({row["role"] for row in found["roles"]},
+                         {"attn_q", "attn_k", "attn_output", "ffn_gate", "ffn_up", "ffn_down"})
+        self.assertEqual([row["layer"] for row in found["layers"]], list(range(len(found["layers"]))))
+        self.assertTrue(all(row["mean_kl"] > 0 for row in found["roles"] + found["layers"]))
+        # One that a layer of its own suffers from gets more than one that nothing suffers from.
+        told = json.loads((self.folder / "s.json").read_text())
+        told["layers"][0]["mean_kl"] *= 1000
+        (self.folder / "told.json").write_text(json.dumps(told))
+        size = even["file_bytes"]
+        plan = self.answer(*self.encode, "--target-size", size, "--sensitivity", "told.json", "--out", "x.knot", "--dry-run")
+        bits = {tensor["name"]: tensor["bits"] for tensor in plan["tensors"] if tensor["type"].startswith("KAIJU4")}
+        self.assertGreater(bits["blk.0.ffn_up.weight"], bits["blk.1.ffn_up.weight"])
+        self.assertLessEqual(plan["file_bytes"], size)
+        self.answer(*self.encode, "--target-size", size, "--sensitivity", "s.json", "--out", "fitted.knot")
+        self.assertLessEqual((self.folder / "fitted.knot").stat().st_size, size)
+        self.kaiju("knot", "verify", "fitted.knot")
+        # What was not measured is refused, and so is what has several rates already.
+        told["roles"].pop()
+        (self.folder / "less.json").write_text(json.dumps(told))
+        refused = self.kaiju(*self.encode, "--bits", 3, "--sensitivity", "less.json", "--out", "never.knot", code=3)
+        self.assertIn("less.json", refused.stderr)
+        again = self.kaiju("sensitivity", "--model", "model.gguf", "--quantised", "fitted.knot", "--text", "calibration.txt",
+                           "--ctx", 128, code=3)
+        self.assertIn("--rates uniform", again.stderr)
+        self.kaiju(*measure, "--out", "s.json", code=4)
+        self.assertIn("chunks", self.kaiju(*measure, "--chunks", 100000, code=2).stderr)
 
     def test_parts_make_the_same_bytes(self):
         arguments = (*self.encode, "--bits", 2.6)

@@ -55,25 +55,28 @@ bool native_runs(std::string_view architecture) {
                                [&](const Family* family) { return family->architecture() == architecture; });
 }
 
-std::unique_ptr<Engine> load_native_engine(const std::filesystem::path& path, const EngineOptions& options) {
+std::unique_ptr<Engine> load_native_engine(std::unique_ptr<format::ModelFile> file,
+                                           const EngineOptions& options) {
     initialise_llama();
     Monitor silent;
     Monitor& monitor = options.monitor == nullptr ? silent : *options.monitor;
+    const Bytes bytes = file->key_values();
+    if (bytes.empty()) {
+        throw Error(ErrorCode::missing,
+                    "the knot has no gguf_kv entry, and an engine needs the model's key-values "
+                    "(hyper-parameters and tokenizer): encode it again from a base that has them");
+    }
+    // Before the vocabulary, which takes a while, and whose reader knows other architectures.
+    (void)family_of(format::KeyValues(bytes).architecture());
+    monitor.begin("loading", file->tensors().size(), "tensor");
+    auto engine = std::make_unique<NativeEngine>(std::move(file), options, monitor);
+    monitor.end();
+    return engine;
+}
+
+std::unique_ptr<Engine> load_native_engine(const std::filesystem::path& path, const EngineOptions& options) {
     auto file = format::ModelFile::open(path);
-    return within(path.string(), [&]() -> std::unique_ptr<Engine> {
-        const Bytes bytes = file->key_values();
-        if (bytes.empty()) {
-            throw Error(ErrorCode::missing,
-                        "the knot has no gguf_kv entry, and an engine needs the model's key-values "
-                        "(hyper-parameters and tokenizer): encode it again from a base that has them");
-        }
-        // Before the vocabulary, which takes a while, and whose reader knows other architectures.
-        (void)family_of(format::KeyValues(bytes).architecture());
-        monitor.begin("loading", file->tensors().size(), "tensor");
-        auto engine = std::make_unique<NativeEngine>(std::move(file), options, monitor);
-        monitor.end();
-        return engine;
-    });
+    return within(path.string(), [&] { return load_native_engine(std::move(file), options); });
 }
 
 }  // namespace kaiju::runtime

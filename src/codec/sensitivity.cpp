@@ -1,0 +1,103 @@
+#include "codec/sensitivity.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "codec/kaiju4.h"
+#include "format/strict_json.h"
+
+namespace kaiju::codec {
+
+using nlohmann::json;
+
+std::optional<Place> place_of(std::string_view tensor) {
+    constexpr std::string_view kPrefix = "blk.";
+    constexpr std::string_view kSuffix = ".weight";
+    if (!tensor.starts_with(kPrefix) || !tensor.ends_with(kSuffix)) {
+        return std::nullopt;
+    }
+    tensor.remove_prefix(kPrefix.size());
+    tensor.remove_suffix(kSuffix.size());
+    Place place;
+    const auto [end, error] = std::from_chars(tensor.data(), tensor.data() + tensor.size(), place.layer);
+    const auto digits = static_cast<size_t>(end - tensor.data());
+    if (error != std::errc{} || digits + 1 >= tensor.size() || tensor[digits] != '.') {
+        return std::nullopt;
+    }
+    place.role = tensor.substr(digits + 1);
+    return place;
+}
+
+std::optional<double> Sensitivity::cost(const Place& place) const {
+    const auto layer = layers.find(place.layer);
+    const auto role = roles.find(place.role);
+    if (layer == layers.end() || role == roles.end()) {
+        return std::nullopt;
+    }
+    return layer->second * role->second;
+}
+
+json to_json(const Sensitivity& sensitivity) {
+    json layers = json::array();
+    for (const auto& [layer, kl] : sensitivity.layers) {
+        layers.push_back({{"layer", layer}, {"mean_kl", kl}});
+    }
+    json roles = json::array();
+    for (const auto& [role, kl] : sensitivity.roles) {
+        roles.push_back({{"role", role}, {"mean_kl", kl}});
+    }
+    return {{"type", sensitivity.type}, {"layers", layers}, {"roles", roles}};
+}
+
+namespace {
+
+/// The rows of one of the two lists, `key` naming the member beside "mean_kl".
+template <typename Add>
+void read_rows(const json& object, const char* list, const Add& add) {
+    const auto rows = object.find(list);
+    if (rows == object.end() || !rows->is_array() || rows->empty()) {
+        throw Error(ErrorCode::bad_input, fmt::format("no list \"{}\"", list));
+    }
+    for (const json& row : *rows) {
+        const auto kl = row.is_object() ? row.find("mean_kl") : row.end();
+        if (!row.is_object() || kl == row.end() || !kl->is_number() || !(kl->get<double>() >= 0) ||
+            !std::isfinite(kl->get<double>())) {
+            throw Error(ErrorCode::bad_input,
+                        fmt::format("\"{}\": a \"mean_kl\" is no number from 0 on", list));
+        }
+        if (!add(row, kl->get<double>())) {
+            throw Error(ErrorCode::bad_input, fmt::format("\"{}\": the same one twice", list));
+        }
+    }
+}
+
+}  // namespace
+
+Sensitivity read_sensitivity(const std::filesystem::path& path) {
+    return within(path.string(), [&] {
+        const json object = format::parse_strict_json(read_text(path));
+        if (!object.is_object()) {
+            throw Error(ErrorCode::bad_input, "not a JSON object: kaiju sensitivity writes one");
+        }
+        Sensitivity sensitivity{.type = format::get_text(object, "type")};
+        if (!kaiju4::index_bits_of(sensitivity.type)) {
+            throw Error(ErrorCode::bad_input,
+                        fmt::format("\"type\": {} is no KAIJU4 type", sensitivity.type));
+        }
+        read_rows(object, "layers", [&](const json& row, double kl) {
+            const uint64_t layer = format::get_unsigned(row, "layer");
+            return layer <= UINT32_MAX && sensitivity.layers.emplace(static_cast<uint32_t>(layer), kl).second;
+        });
+        read_rows(object, "roles", [&](const json& row, double kl) {
+            return sensitivity.roles.emplace(format::get_text(row, "role"), kl).second;
+        });
+        return sensitivity;
+    });
+}
+
+}  // namespace kaiju::codec
