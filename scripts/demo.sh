@@ -47,16 +47,16 @@ step "fetch SmolLM2-135M-Instruct (Q4_1, 98 MB, Apache-2.0)" q4_1.gguf fetch_smo
 step "make texts from Debian's handbook, calibration and evaluation share no page" calibration.txt make_texts
 step "dequantise to f16: the truth that everything is compared with" f16.gguf \
     "$kaiju" f16 --model q4_1.gguf --out f16.gguf
-step "measure which inputs matter ($CALIBRATION_CHUNKS chunks of 512 tokens)" importance.gguf \
-    "$kaiju" imatrix --model f16.gguf --text calibration.txt --out importance.gguf --ctx 512 --chunks "$CALIBRATION_CHUNKS"
+step "measure how inputs hang together (their covariances over $CALIBRATION_CHUNKS chunks of 512 tokens)" covariance.full \
+    "$kaiju" capture --model f16.gguf --text calibration.txt --out covariance.full --full --stride 1 \
+    --max-tokens $((512 * CALIBRATION_CHUNKS))
+step "read off them which inputs matter" importance.gguf \
+    "$kaiju" imatrix --model f16.gguf --covariance covariance.full --out importance.gguf
 step "mint the argmax gate: what f16 says after \"$PROMPT\"" qspec.json \
     "$kaiju" gate mint --model f16.gguf --prompt "$PROMPT" --id smollm2-135m-instruct --out qspec.json
 step "encode with KAIJU1" encode.json \
     answer encode.json "$kaiju" encode --model f16.gguf --imatrix importance.gguf --base q4_1.gguf --out kaiju1.knot \
     --encoder v1 --telemetry telemetry.json --resume --json
-step "measure how inputs hang together (their covariances, the same text)" covariance.full \
-    "$kaiju" capture --model f16.gguf --text calibration.txt --out covariance.full --full --stride 1 \
-    --max-tokens $((512 * CALIBRATION_CHUNKS))
 step "encode with KAIJU4 at 3 bits, errors fed back" encode4.json \
     answer encode4.json "$kaiju" encode --model f16.gguf --imatrix importance.gguf --base q4_1.gguf --out kaiju4.knot \
     --wire KAIJU4 --bits 3 --covariance covariance.full --telemetry telemetry4.json --resume --json

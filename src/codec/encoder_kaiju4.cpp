@@ -127,8 +127,7 @@ EncoderKaiju4::EncoderKaiju4(const kaiju4::Layout& layout, std::span<const float
 
 uint64_t EncoderKaiju4::bytes_per_thread(const kaiju4::Layout& layout) {
     constexpr uint64_t kArrays = 7;  // the row, w, v, H w, H v, e, state
-    constexpr uint64_t kRows = 4 * kLanes;
-    return kRows * layout.n_blocks() * (kArrays * sizeof(float) * kBlock + sizeof(ShellPoint) + 1);
+    return kRowsPerPiece * layout.n_blocks() * (kArrays * sizeof(float) * kBlock + sizeof(ShellPoint) + 1);
 }
 
 std::vector<std::byte> EncoderKaiju4::head() const {

@@ -41,7 +41,7 @@ class EncoderKaiju4 final : public RowEncoder {
                      EncodeStats* stats) const override;
     /// Many go together: places in the search that one row leaves are filled by others, and a full covariance
     /// is read once for all.
-    [[nodiscard]] size_t rows_per_piece() const override { return 4 * stats::kLanes; }
+    [[nodiscard]] size_t rows_per_piece() const override { return kRowsPerPiece; }
 
     /// Memory in flight per thread while a matrix of this layout is encoded.
     [[nodiscard]] static uint64_t bytes_per_thread(const kaiju4::Layout& layout);
@@ -50,6 +50,8 @@ class EncoderKaiju4 final : public RowEncoder {
     [[nodiscard]] double used_damp() const { return used_damp_; }
 
   private:
+    static constexpr size_t kRowsPerPiece = 4 * stats::kLanes;
+
     struct Group;
     struct Piece;
     struct Aim;
