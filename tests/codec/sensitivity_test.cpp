@@ -18,18 +18,17 @@ TEST(Place, IsReadOffTheName) {
     ASSERT_TRUE(place);
     EXPECT_EQ(place->layer, 12U);
     EXPECT_EQ(place->role, "ffn_down");
-    for (const char* name : {"blk.1.ffn_down.bias", "output.weight", "blk..ffn_up.weight", "blk.1.weight",
-                             "blk.1x.ffn_up.weight", "blk.-1.ffn_up.weight", "blk.99999999999.ffn_up.weight",
-                             "blk.", ""}) {
+    for (const char* name :
+         {"blk.1.ffn_down.bias", "output.weight", "blk..ffn_up.weight", "blk.1.weight",
+          "blk.1x.ffn_up.weight", "blk.-1.ffn_up.weight", "blk.99999999999.ffn_up.weight", "blk.", ""}) {
         EXPECT_FALSE(place_of(name)) << name;
     }
 }
 
 TEST(Sensitivity, IsWhatWasWritten) {
     const kaiju::test::TemporaryFolder folder;
-    const Sensitivity written{.type = "KAIJU4_3",
-                              .layers = {{0, 0.25}, {1, 0.5}},
-                              .roles = {{"attn_q", 0.125}, {"ffn_down", 1.0}}};
+    const Sensitivity written{
+        .type = "KAIJU4_3", .layers = {{0, 0.25}, {1, 0.5}}, .roles = {{"attn_q", 0.125}, {"ffn_down", 1.0}}};
     write_new_file(folder / "s.json", to_json(written).dump());
     const Sensitivity read = read_sensitivity(folder / "s.json");
     EXPECT_EQ(read.type, written.type);
