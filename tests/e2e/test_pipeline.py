@@ -13,8 +13,9 @@ class Pipeline(KaijuTest):
         self.kaiju("f16", "--model", "q8.gguf", "--out", "model.gguf")
         self.calibrated()
         plan = self.answer("encode", "--model", "model.gguf", "--imatrix", "importance.gguf", "--base", "q8.gguf",
-                           "--out", "model.knot", "--dry-run")
+                           "--out", "model.knot", "--telemetry", "telemetry.json", "--dry-run")
         self.assertFalse((self.folder / "model.knot").exists())
+        self.assertFalse((self.folder / "telemetry.json").exists())
         encoded = self.answer("encode", "--model", "model.gguf", "--imatrix", "importance.gguf", "--base", "q8.gguf",
                               "--out", "model.knot", "--telemetry", "telemetry.json")
         for key in ("file_bytes", "file_bits", "linear_bits"):
