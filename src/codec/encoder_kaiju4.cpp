@@ -37,7 +37,8 @@ struct EncoderKaiju4::Aim {
     size_t block;
     std::span<const BlockLanes> targets;  ///< one per group
     const float* metric;
-    bool keep_if_better;  ///< the code words that are there already are candidates too
+    std::span<BlockLanes> errors;  ///< set: decoded less target
+    bool keep_if_better;           ///< the code words that are there already are candidates too
 };
 
 /// A code word for one block of 16 rows, and what it costs.
@@ -186,10 +187,7 @@ void EncoderKaiju4::first_pass(Piece& piece) const {
     commit_blocks(*sequential_, layout_.n_blocks(), options_.comp_cap, rows,
                   [&](size_t block, std::span<const BlockLanes> targets, const float* metric,
                       std::span<BlockLanes> errors) {
-                      search_block({block, targets, metric, false}, piece);
-                      for (size_t n = 0; n < errors.size(); ++n) {
-                          errors[n] = piece.groups[n].best.error;
-                      }
+                      search_block({block, targets, metric, errors, false}, piece);
                   });
 }
 
@@ -203,10 +201,7 @@ void EncoderKaiju4::sweep(Piece& piece) const {
     revise_blocks(*joint_, layout_.n_blocks(), rows,
                   [&](size_t block, std::span<const BlockLanes> targets, const float* metric,
                       std::span<BlockLanes> errors) {
-                      search_block({block, targets, metric, true}, piece);
-                      for (size_t n = 0; n < errors.size(); ++n) {
-                          errors[n] = piece.groups[n].best.error;
-                      }
+                      search_block({block, targets, metric, errors, true}, piece);
                   });
 }
 
@@ -293,10 +288,12 @@ void EncoderKaiju4::search_block(const Aim& aim, Piece& piece) const {
         }
         piece.asked.resize(left);
     }
-    for (Group& group : piece.groups) {
+    for (size_t n = 0; n < piece.groups.size(); ++n) {
+        Group& group = piece.groups[n];
         if (options_.descent > 0) {
             descend(aim.metric, group);
         }
+        aim.errors[n] = group.best.error;
         std::copy_n(group.best.q.data(), kLanes, group.q.data() + aim.block * kLanes);
         std::copy_n(group.best.points.data(), kLanes, group.points.data() + aim.block * kLanes);
     }
