@@ -139,7 +139,6 @@ void raise_by_excess(const EncodePlan& plan, const std::vector<PlanEntry*>& free
 /// What each of the tensors costs the model at the lowest rate, in numbers that compare.
 std::vector<double> costs_of(const EncodePlan& plan, const std::vector<PlanEntry*>& free) {
     const Sensitivity sensitivity = read_sensitivity(plan.options.sensitivity);
-    // A layer's or a role's divergence is that of all its tensors: each takes part with its own share.
     constexpr double kLeast = 1e-9;  // what measures as nothing still wants its bits in the end
     std::vector<double> costs;
     for (const PlanEntry* entry : free) {

@@ -56,7 +56,8 @@ json to_json(const Sensitivity& sensitivity) {
 
 namespace {
 
-/// The rows of one of the two lists, `key` naming the member beside "mean_kl".
+/// Gives every row of one of the two lists and its divergence to add(row, kl), which is false for a row that
+/// was there before.
 template <typename Add>
 void read_rows(const json& object, const char* list, const Add& add) {
     const auto rows = object.find(list);
