@@ -13,6 +13,7 @@ find_package(Spectra REQUIRED CONFIG)
 find_package(CURL REQUIRED)
 find_package(SQLite3 REQUIRED)
 find_package(tomlplusplus REQUIRED)
+pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 
 set(KAIJU_LLAMA_PREFIX "$ENV{KAIJU_LLAMA_PREFIX}" CACHE PATH "Where ./run setup installed llama.cpp")

@@ -41,7 +41,7 @@ int run(Session& session, const Options& options) {
         capture.model_id = id_of(*file);
     }
     // Before the model is loaded: whether the moments fit.
-    static_cast<void>(eval::plan_taps(*file, capture.k, capture.full, capture.memory));
+    static_cast<void>(eval::plan_taps(*file, capture.k, capture.full, capture.memory, capture.head));
     const auto model = load_engine(options.model, options.engine, session.monitor());
     const eval::Captured captured = eval::capture(*file, *model, text, capture, session.monitor());
     const std::string sha256 = sha256_file(capture.out);
@@ -100,6 +100,8 @@ void add_capture(CLI::App& app, Session& session) {
         ->capture_default_str()
         ->check(between(0, 4096));
     command->add_flag("--full", capture.full, "Write the full covariances instead of sketches");
+    command->add_flag("--head", capture.head,
+                      "The input of the output head too, so that it can be encoded with v3");
     command
         ->add_option("--memory", options->memory,
                      "Memory for the sums; what does not fit is sketched while it is read")

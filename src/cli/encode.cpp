@@ -285,6 +285,9 @@ void add_encode(CLI::App& app, Session& session) {
             "--tensor-type", options->tensor_types,
             "A wire (KAIJU1, KAIJU4_3), COPY or a stock type for what matches; the last match wins (several)")
         ->type_name("REGEX=TYPE");
+    command->add_flag(
+        "--tie-head", encode.tie_head,
+        "Store output.weight once, as token_embd.weight too, where they are copies of one matrix");
     command->add_option("--telemetry", encode.telemetry, "Write what every tensor cost to this .json file")
         ->type_name("FILE");
     const auto* clamp_limit =

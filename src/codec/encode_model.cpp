@@ -81,6 +81,9 @@ json metadata_of(const EncodePlan& plan, const Identify& identify) {
                   {"decoder", options.decoder},
                   {"step_search", plan.is_v3() ? options.v3.step_search : 1},
                   {"hi_frac", options.hi_frac}};
+    if (options.tie_head) {
+        kaiju["tied_head"] = true;
+    }
     if (plan.is_v3()) {
         const json id = identify_file(plan.sketch ? options.sketch : options.covariance);
         kaiju[plan.sketch ? "sketch_id" : "covariance_id"] = id.at("sha256");

@@ -19,7 +19,7 @@ namespace kaiju::codec {
 /// "KAIJU4_3"), "COPY" (verbatim from the base) or a stock type ("Q8_0"; quantised from the model). Of
 /// several rules that match, the last wins.
 struct TypeRule {
-    std::string pattern;  ///< ECMAScript regular expression, matched anywhere in the name
+    std::string pattern;  ///< regular expression (RE2), matched anywhere in the name
     std::string type;
 };
 
@@ -49,6 +49,7 @@ struct EncodeOptions {
     std::vector<std::string> include;  ///< of the matrices that may be encoded, instead of the usual roles
     std::vector<std::string> exclude;  ///< of those too
     std::vector<TypeRule> types;
+    bool tie_head = false;   ///< the head is stored once, as the embedding too (codec/tied_head.h)
     std::string created_by;  ///< program and version, for the metadata
     int threads = 1;
     bool resume = false;
@@ -101,7 +102,8 @@ void check_encoder(const EncodeOptions& options);
 
 /// Opens the files and decides. Throws before any work: missing (file, tensor, importance entry), bad_input
 /// (shapes, vocabularies, importance that is zero, NaN or of the wrong length, architectures out of scope,
-/// naming the tensor and what to do), usage (patterns, types), output_exists.
+/// naming the tensor and what to do), usage (patterns, types, a head that is not the embedding),
+/// output_exists.
 [[nodiscard]] EncodePlan plan_encode(const EncodeOptions& options);
 
 }  // namespace kaiju::codec

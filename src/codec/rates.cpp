@@ -142,7 +142,7 @@ std::vector<double> costs_of(const EncodePlan& plan, const std::vector<PlanEntry
     constexpr double kLeast = 1e-9;  // what measures as nothing still wants its bits in the end
     std::vector<double> costs;
     for (const PlanEntry* entry : free) {
-        const auto place = place_of(entry->info.name);
+        const auto place = format::place_of(entry->info.name);
         const auto cost = place ? sensitivity.cost(*place) : std::nullopt;
         if (!cost) {
             throw Error(ErrorCode::bad_input,

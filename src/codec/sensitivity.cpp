@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -15,25 +14,7 @@ namespace kaiju::codec {
 
 using nlohmann::json;
 
-std::optional<Place> place_of(std::string_view tensor) {
-    constexpr std::string_view kPrefix = "blk.";
-    constexpr std::string_view kSuffix = ".weight";
-    if (!tensor.starts_with(kPrefix) || !tensor.ends_with(kSuffix)) {
-        return std::nullopt;
-    }
-    tensor.remove_prefix(kPrefix.size());
-    tensor.remove_suffix(kSuffix.size());
-    Place place;
-    const auto [end, error] = std::from_chars(tensor.data(), tensor.data() + tensor.size(), place.layer);
-    const auto digits = static_cast<size_t>(end - tensor.data());
-    if (error != std::errc{} || digits + 1 >= tensor.size() || tensor[digits] != '.') {
-        return std::nullopt;
-    }
-    place.role = tensor.substr(digits + 1);
-    return place;
-}
-
-std::optional<double> Sensitivity::cost(const Place& place) const {
+std::optional<double> Sensitivity::cost(const format::Place& place) const {
     const auto layer = layers.find(place.layer);
     const auto role = roles.find(place.role);
     if (layer == layers.end() || role == roles.end()) {

@@ -7,18 +7,10 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
-#include <string_view>
+
+#include "format/taps.h"
 
 namespace kaiju::codec {
-
-/// A matrix of a transformer block by its place: "blk.3.attn_q.weight" is layer 3, role attn_q.
-struct Place {
-    uint32_t layer = 0;
-    std::string role;
-};
-
-/// Nothing for a tensor that is no weight of a block.
-[[nodiscard]] std::optional<Place> place_of(std::string_view tensor);
 
 /// Mean divergence in nats of a model, all tensors quantised alike, where only those of one layer, and where
 /// only those of one role are.
@@ -29,7 +21,7 @@ struct Sensitivity {
 
     /// What the tensors of one place cost, as if layers and roles had nothing to do with each other: in
     /// proportion to the product of both. Nothing where one of them was not measured.
-    [[nodiscard]] std::optional<double> cost(const Place& place) const;
+    [[nodiscard]] std::optional<double> cost(const format::Place& place) const;
 };
 
 [[nodiscard]] nlohmann::json to_json(const Sensitivity& sensitivity);

@@ -111,7 +111,8 @@ void read_chunks(const runtime::Engine& model, std::span<const runtime::Token> t
                  size_t chunks, const CaptureOptions& options, const CaptureState& state,
                  const json& settings, TapCollector& collector, Monitor& monitor) {
     // One sequence at a time: so a row's place tells its position. Logits are asked for at every token, or
-    // the last block would work on the last token only; the collector stops the pass before they are made.
+    // the last block would work on the last token only; the collector stops the pass before they are made,
+    // unless it is to see the head's input.
     constexpr uint32_t kBatch = 2048;
     const ChunkPlan plan{.ctx = options.ctx, .n_seq = 1, .n_batch = std::min(options.ctx, kBatch)};
     // The runner knows no monitor: a chunk that is cut short would have gone into some taps and not into
@@ -146,7 +147,7 @@ Captured capture(const format::ModelFile& file, const runtime::Engine& model, st
                  const CaptureOptions& options, Monitor& monitor) {
     check(options);
     const int threads = options.threads > 0 ? options.threads : default_threads();
-    Captured captured{.taps = plan_taps(file, options.k, options.full, options.memory)};
+    Captured captured{.taps = plan_taps(file, options.k, options.full, options.memory, options.head)};
     const std::vector<runtime::Token> tokens = tokenize_text(model, text, options.ctx);
     captured.chunks = std::min<uint64_t>(tokens.size(), options.max_tokens) / options.ctx;
     captured.tokens = captured.chunks * options.ctx;

@@ -23,6 +23,7 @@ struct CaptureOptions {
     uint32_t stride = 2;            ///< keep every so-many-th position of a chunk
     uint32_t k = 32;                ///< eigenpairs of a tap (fewer where it is not that wide)
     bool full = false;
+    bool head = false;                     ///< the input of the head too
     uint64_t memory = uint64_t{16} << 30;  ///< bytes that the moments may take, beside the model
     bool resume = false;
     double checkpoint_seconds = 120;

@@ -24,12 +24,13 @@ template <typename File>
 format::Imatrix make(const format::ModelFile& model, const File& file) {
     format::Imatrix imatrix;
     std::map<std::string, std::vector<float>> diagonals;  // read once for the matrices that share a tap
+    const bool tied = format::is_tied(model.tensors());
     for (const format::TensorInfo& info : model.tensors()) {
-        const auto tap = format::tap_of(info.name);
-        if (!tap) {
+        const auto tap = format::tap_of(info.name, tied);
+        const auto* const entry = tap ? file.find(*tap) : nullptr;
+        if (!tap || (*tap == format::kHeadTap && entry == nullptr)) {
             continue;
         }
-        const auto* const entry = file.find(*tap);
         if (entry == nullptr || entry->dim != info.cols()) {
             throw Error(ErrorCode::bad_input,
                         fmt::format("{}: tensor {} of {} has {} inputs, tap {} {}; was it captured from this "

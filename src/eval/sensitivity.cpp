@@ -100,7 +100,7 @@ codec::Sensitivity measure_sensitivity(const format::ModelFile& exact, const for
                                        Monitor& monitor) {
     codec::Sensitivity result;
     for (const format::TensorInfo& info : quantised.tensors()) {
-        const auto place = codec::place_of(info.name);
+        const auto place = format::place_of(info.name);
         if (!place || !codec::kaiju4::index_bits_of(info.type)) {
             continue;
         }
@@ -111,7 +111,7 @@ codec::Sensitivity measure_sensitivity(const format::ModelFile& exact, const for
         }
         result.type = info.type;
         result.layers[place->layer] = 0;
-        result.roles[place->role] = 0;
+        result.roles[std::string(place->role)] = 0;
     }
     if (result.type.empty()) {
         throw Error(ErrorCode::bad_input, fmt::format("{}: has no KAIJU4 matrix", quantised.path().string()));
@@ -121,15 +121,15 @@ codec::Sensitivity measure_sensitivity(const format::ModelFile& exact, const for
     const auto measure = [&](const auto& chosen) {
         return comparison.of(exact, quantised, [&](std::string_view name) {
             const auto index = quantised.find(name);
-            const auto place = codec::place_of(name);
+            const auto place = format::place_of(name);
             return place && index && quantised.tensors()[*index].type == result.type && chosen(*place);
         });
     };
     for (auto& [layer, kl] : result.layers) {
-        kl = measure([&, which = layer](const codec::Place& place) { return place.layer == which; });
+        kl = measure([&, which = layer](const format::Place& place) { return place.layer == which; });
     }
     for (auto& [role, kl] : result.roles) {
-        kl = measure([&, which = role](const codec::Place& place) { return place.role == which; });
+        kl = measure([&, which = role](const format::Place& place) { return place.role == which; });
     }
     monitor.end();
     return result;

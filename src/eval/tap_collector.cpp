@@ -17,7 +17,7 @@ std::vector<TapPlan> list_taps(const format::ModelFile& file) {
     std::vector<TapPlan> taps;
     for (const format::TensorInfo& tensor : file.tensors()) {
         const auto tap = format::tap_of(tensor.name);
-        if (!tap || tensor.shape.size() != 2) {
+        if (!tap || tensor.shape.size() != 2 || *tap == format::kHeadTap) {
             continue;
         }
         const auto found =
@@ -31,6 +31,14 @@ std::vector<TapPlan> list_taps(const format::ModelFile& file) {
         }
     }
     return taps;
+}
+
+TapPlan head_tap(const format::ModelFile& file) {
+    const auto head = file.find(format::is_tied(file.tensors()) ? format::kEmbedding : format::kHead);
+    if (!head || file.tensors()[*head].shape.size() != 2) {
+        throw Error(ErrorCode::bad_input, fmt::format("{}: has no output head", file.path().string()));
+    }
+    return {.tap = std::string(format::kHeadTap), .dim = static_cast<uint32_t>(file.tensors()[*head].cols())};
 }
 
 uint64_t total_bytes(const std::vector<TapPlan>& taps) {
@@ -68,7 +76,8 @@ std::string gigabytes(uint64_t bytes) {
 
 }  // namespace
 
-std::vector<TapPlan> plan_taps(const format::ModelFile& file, uint32_t k, bool full, uint64_t memory) {
+std::vector<TapPlan> plan_taps(const format::ModelFile& file, uint32_t k, bool full, uint64_t memory,
+                               bool head) {
     if (const auto reason = codec::out_of_scope(format::KeyValues(file.key_values()), file.tensors())) {
         throw Error(ErrorCode::bad_input, fmt::format("{}: {}", file.path().string(), *reason));
     }
@@ -77,6 +86,9 @@ std::vector<TapPlan> plan_taps(const format::ModelFile& file, uint32_t k, bool f
         throw Error(ErrorCode::bad_input,
                     fmt::format("{}: no matrices of transformer blocks (blk.N.attn_q.weight and so on)",
                                 file.path().string()));
+    }
+    if (head) {
+        taps.push_back(head_tap(file));
     }
     for (TapPlan& tap : taps) {
         tap.bytes = stats::GramAccumulator::bytes_of(tap.dim);
@@ -127,7 +139,7 @@ bool TapCollector::wants(std::string_view weight) {
     if (tap_of_.contains(weight)) {
         return true;
     }
-    const auto tap = format::tap_of(weight);
+    const auto tap = format::tap_of(weight, weight == format::kEmbedding);  // in a product it is the head
     const auto at = tap ? index_.find(*tap) : index_.end();
     if (at == index_.end() || !source_[at->second].empty()) {
         return false;

@@ -29,12 +29,13 @@ struct TapPlan {
     bool operator==(const TapPlan&) const = default;
 };
 
-/// The taps of a model, in the order of its tensors: Gram matrices where all of them together fit `memory`
-/// bytes, Nyström sketches for the widest taps until the rest fits. `full` allows Gram matrices only. Throws
-/// bad_input where the model has no taps, is no dense model, or where matrices of one tap differ in width;
-/// usage where even sketches (or, for `full`, the matrices) do not fit, telling what would.
+/// The taps of a model, in the order of its tensors, the input of the head (last) with `head`: Gram matrices
+/// where all of them together fit `memory` bytes, Nyström sketches for the widest taps until the rest fits.
+/// `full` allows Gram matrices only. Throws bad_input where the model has no taps, is no dense model, or
+/// where matrices of one tap differ in width; usage where even sketches (or, for `full`, the matrices) do not
+/// fit, telling what would.
 [[nodiscard]] std::vector<TapPlan> plan_taps(const format::ModelFile& file, uint32_t k, bool full,
-                                             uint64_t memory);
+                                             uint64_t memory, bool head = false);
 
 /// Collects. Of every tap only the first matrix is looked at, since the others have the same input; of the
 /// positions of a chunk every `stride`-th, from the first on.

@@ -65,6 +65,33 @@ TEST(EncodePlan, PatternsAndRulesDecideAndTheLastRuleWins) {
     EXPECT_EQ(encoded, 1U);
 }
 
+TEST(EncodePlan, ATiedHeadIsStoredOnceUnderTheEmbeddingsName) {
+    const EncodeFixture fixture({.copied_head = true});
+    EncodeOptions options = fixture.options();
+    const EncodePlan twice = plan_encode(options);
+    options.tie_head = true;
+    options.types = {{"^token_embd", "Q8_0"}};
+    const EncodePlan once = plan_encode(options);
+    EXPECT_EQ(once.entries.size() + 1, twice.entries.size());
+    EXPECT_THROW(entry_of(once, "output.weight"), std::out_of_range);
+    const PlanEntry& both = entry_of(once, "token_embd.weight");
+    EXPECT_EQ(both.info.type, "Q8_0");
+    EXPECT_EQ(once.model->tensors()[both.source].name, "output.weight");  // the weights are the head's
+    options.types = {{"^output.weight", "Q8_0"}};
+    expect_error(ErrorCode::usage, "^output.weight: no tensor", [&] { (void)plan_encode(options); });
+}
+
+TEST(EncodePlan, TwoMatricesAreNotTied) {
+    const EncodeFixture apart;
+    EncodeOptions options = apart.options();
+    options.tie_head = true;
+    expect_error(ErrorCode::usage, "they are two matrices", [&] { (void)plan_encode(options); });
+    const EncodeFixture tied({.tied = true});
+    options = tied.options();
+    options.tie_head = true;
+    expect_error(ErrorCode::usage, "has no output.weight", [&] { (void)plan_encode(options); });
+}
+
 TEST(EncodePlan, IncludeAndExcludeChooseAmongWhatMayBeEncoded) {
     EncodeFixture fixture;
     auto& entry = fixture.imatrix().entries["blk.1.attn_v.weight"];
@@ -117,6 +144,8 @@ TEST(EncodePlan, UsageErrors) {
         return [options] { (void)plan_encode(options); };
     };
     expect_error(ErrorCode::usage, "regular expression", with([](auto& o) { o.include = {"("}; }));
+    // Linear time, whatever the pattern: with back-tracking this one would not end.
+    expect_error(ErrorCode::usage, "no matrix", with([](auto& o) { o.include = {"((([a-z0-9._]+)+)+)+#"}; }));
     expect_error(ErrorCode::usage, "no tensor is left", with([](auto& o) { o.exclude = {"."}; }));
     expect_error(ErrorCode::usage, "encoder", with([](auto& o) { o.encoder = "v9"; }));
     expect_error(ErrorCode::usage, "decoder", with([](auto& o) { o.decoder = "guess"; }));

@@ -14,14 +14,14 @@ namespace {
 using test::expect_error;
 
 TEST(Place, IsReadOffTheName) {
-    const auto place = place_of("blk.12.ffn_down.weight");
+    const auto place = format::place_of("blk.12.ffn_down.weight");
     ASSERT_TRUE(place);
     EXPECT_EQ(place->layer, 12U);
     EXPECT_EQ(place->role, "ffn_down");
     for (const char* name :
          {"blk.1.ffn_down.bias", "output.weight", "blk..ffn_up.weight", "blk.1.weight",
           "blk.1x.ffn_up.weight", "blk.-1.ffn_up.weight", "blk.99999999999.ffn_up.weight", "blk.", ""}) {
-        EXPECT_FALSE(place_of(name)) << name;
+        EXPECT_FALSE(format::place_of(name)) << name;
     }
 }
 

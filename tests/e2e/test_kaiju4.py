@@ -94,6 +94,28 @@ class Kaiju4(KaijuTest):
         self.kaiju(*measure, "--out", "s.json", code=4)
         self.assertIn("chunks", self.kaiju(*measure, "--chunks", 100000, code=2).stderr)
 
+    def test_a_head_that_is_the_embedding_again_is_stored_once_and_encoded(self):
+        self.tiny_model("copied.gguf", copied_head=1)
+        self.kaiju("capture", "--model", "copied.gguf", "--text", "calibration.txt", "--out", "copied.full", "--full", "--head",
+                   "--ctx", 128, "--max-tokens", 1024, "--stride", 1)
+        self.kaiju("imatrix", "--model", "copied.gguf", "--covariance", "copied.full", "--out", "copied.imatrix.gguf")
+        encode = ("encode", "--model", "copied.gguf", "--imatrix", "copied.imatrix.gguf", "--wire", "KAIJU4", "--bits", 4,
+                  "--covariance", "copied.full", "--tensor-type", "token_embd=KAIJU4_4")
+        refused = self.kaiju(*encode, "--out", "never.knot", code=2)
+        self.assertIn("token_embd.weight: v3 needs the covariance", refused.stderr, "an embedding alone has no inputs")
+        self.answer(*encode, "--tie-head", "--out", "tied.knot")
+        info = self.answer("knot", "info", "tied.knot")
+        types = {tensor["name"]: tensor["type"] for tensor in info["tensors"]}
+        self.assertEqual(types["token_embd.weight"], "KAIJU4_4")
+        self.assertNotIn("output.weight", types)
+        self.kaiju("knot", "verify", "tied.knot")
+        compared = [self.answer("ppl", "--model", "tied.knot", "--reference", "copied.gguf", "--text", "evaluation.txt", "--ctx", 128,
+                                "--chunks", 4, "--engine", engine) for engine in ("llama", "native")]
+        self.assertLess(abs(compared[1]["ppl"] / compared[0]["ppl"] - 1), 2e-3)
+        self.assertLess(compared[0]["mean_kl"], 0.05)
+        refused = self.kaiju(*self.encode, "--tie-head", "--out", "never.knot", code=2)
+        self.assertIn("they are two matrices", refused.stderr)
+
     def test_parts_make_the_same_bytes(self):
         arguments = (*self.encode, "--bits", 2.6)
         self.kaiju(*arguments, "--out", "whole.knot", "--threads", 1)

@@ -54,7 +54,8 @@ struct Fixture {
 /// E[x xᵀ] of one matrix's input, all products in f64, at every second position.
 class SlowMoments final : public runtime::ActivationTap {
   public:
-    bool wants(std::string_view weight) override { return weight == "blk.1.ffn_down.weight"; }
+    explicit SlowMoments(std::string weight) : wanted(std::move(weight)) {}
+    bool wants(std::string_view weight) override { return weight == wanted; }
     void see(std::string_view /*weight*/, size_t rows, size_t cols, const float* data,
              size_t stride) override {
         dim = cols;
@@ -68,13 +69,15 @@ class SlowMoments final : public runtime::ActivationTap {
             }
         }
     }
+    std::string wanted;
     size_t dim = 0;
     size_t samples = 0;
     std::vector<double> sums;
 };
 
-SlowMoments slow_moments(const Fixture& fixture, size_t chunks) {
-    SlowMoments tap;
+SlowMoments slow_moments(const Fixture& fixture, size_t chunks,
+                         const std::string& weight = "blk.1.ffn_down.weight") {
+    SlowMoments tap(weight);
     const auto tokens = tokenize_text(*fixture.model, fixture.text, kCtx);
     ChunkRunner runner(*fixture.model, {.ctx = kCtx, .n_seq = 1, .n_batch = kCtx}, 0, 1, nullptr, &tap);
     for (size_t chunk = 0; chunk < chunks; ++chunk) {
@@ -222,6 +225,29 @@ TEST(Capture, goes_on_after_an_interrupt_and_comes_to_the_same_bytes) {
     EXPECT_EQ(kaiju::test::slurp(options.out), whole);
     EXPECT_FALSE(fs::exists(options.out.string() + ".part.state"));
     EXPECT_EQ(code_of(options), ErrorCode::output_exists);
+}
+
+TEST(Capture, the_heads_input_is_a_tap_where_it_is_asked_for) {
+    for (const bool tied : {false, true}) {
+        const Fixture fixture({.tied = tied});
+        CaptureOptions options = fixture.options("head.full");
+        options.full = options.head = true;
+        const Captured captured = fixture.run(options);
+        EXPECT_EQ(captured.taps.size(), 9U);
+        const format::CovarianceFile file(options.out);
+        const auto* entry = file.find("output_in");
+        ASSERT_NE(entry, nullptr);
+        const SlowMoments slow = slow_moments(fixture, 6, tied ? "token_embd.weight" : "output.weight");
+        EXPECT_EQ(entry->samples, slow.samples);
+        const std::vector<float> diagonal = file.diagonal(*entry);
+        ASSERT_EQ(diagonal.size(), slow.dim);
+        for (size_t i = 0; i < slow.dim; ++i) {
+            const double mean = slow.sums[i * slow.dim + i] / static_cast<double>(slow.samples);
+            EXPECT_NEAR(diagonal[i] / mean, 1, 1e-5);
+        }
+        const format::Imatrix imatrix = imatrix_of(*fixture.file, file);
+        EXPECT_NE(imatrix.find(tied ? "token_embd.weight" : "output.weight"), nullptr);
+    }
 }
 
 TEST(Capture, what_does_not_fit_the_memory_is_sketched_or_refused) {

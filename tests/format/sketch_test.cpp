@@ -194,11 +194,17 @@ TEST(Taps, every_matrix_of_a_layer_has_one) {
     EXPECT_EQ(tap_of("blk.7.ffn_gate.weight"), "blk.7.ffn_in");
     EXPECT_EQ(tap_of("blk.7.ffn_up.weight"), "blk.7.ffn_in");
     EXPECT_EQ(tap_of("blk.7.ffn_down.weight"), "blk.7.ffn_down_in");
-    for (const char* other : {"blk.0.attn_norm.weight", "blk.0.attn_q.bias", "output.weight",
+    for (const char* other : {"blk.0.attn_norm.weight", "blk.0.attn_q.bias", "output.bias",
                               "token_embd.weight", "blk..attn_q.weight", "blk.1attn_q.weight", "blk.0.weight",
                               "blk.0..weight", "blk.0", "blk.", "", "blk.0.ffn_down.weight.weight"}) {
         EXPECT_EQ(tap_of(other), std::nullopt) << other;
     }
+}
+
+TEST(Taps, the_head_has_one_whatever_serves_as_head) {
+    EXPECT_EQ(tap_of("output.weight"), "output_in");
+    EXPECT_EQ(tap_of("token_embd.weight", true), "output_in");
+    EXPECT_EQ(tap_of("output.weight", true), std::nullopt);
 }
 
 TEST(Utf8, well_formed_or_not) {

@@ -42,6 +42,8 @@ void set(kaiju::test::TinyModelOptions& options, std::string_view key, const std
         options.type = type_named(value);
     } else if (key == "tied") {
         options.tied = number() != 0;
+    } else if (key == "copied_head") {
+        options.copied_head = number() != 0;
     } else if (key == "biases") {
         options.biases = number() != 0;
     } else if (key == "architecture") {
@@ -74,7 +76,8 @@ int main(int argc, char** argv) {
         std::fputs(
             "usage: make_tiny_model OUT.gguf [seed=1 width=96 ffn=192 layers=2 heads=4 kv_heads=2 "
             "context=512 "
-            "type=f32 tied=0 biases=0 architecture=llama window=0 rope_factors=0 name=tiny chat_template= "
+            "type=f32 tied=0 copied_head=0 biases=0 architecture=llama window=0 rope_factors=0 name=tiny "
+            "chat_template= "
             "parts=1]\n"
             "       make_tiny_model --text BYTES SEED\n",
             stderr);

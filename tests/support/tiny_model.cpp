@@ -199,7 +199,7 @@ class Writer {
     void write_tensors() {
         const uint32_t width = options_.width;
         const uint32_t kv_width = width / options_.heads * options_.kv_heads;
-        matrix("token_embd.weight", tiny_vocabulary_size(), width, 1.0F);
+        const std::vector<float> embedding = matrix("token_embd.weight", tiny_vocabulary_size(), width, 1.0F);
         for (uint32_t layer = 0; layer < options_.layers; ++layer) {
             const std::string block = "blk." + std::to_string(layer) + ".";
             norm(block + "attn_norm.weight", width);
@@ -226,7 +226,9 @@ class Writer {
             matrix(block + "ffn_down.weight", width, options_.ffn);
         }
         norm("output_norm.weight", width);
-        if (!options_.tied && !options_.architecture.starts_with("gemma")) {
+        if (options_.copied_head) {
+            add("output.weight", GGML_TYPE_F16, tiny_vocabulary_size(), width, embedding);
+        } else if (!options_.tied && !options_.architecture.starts_with("gemma")) {
             matrix("output.weight", tiny_vocabulary_size(), width);
         }
         if (options_.rope_factors) {
@@ -243,7 +245,7 @@ class Writer {
 
     /// Normal weights of standard deviation `deviation` (0: 1/sqrt(cols), which keeps the size of the
     /// activations), with column scales between 1/2 and 2, so that some columns matter more than others.
-    void matrix(const std::string& name, uint32_t rows, uint32_t cols, float deviation = 0) {
+    std::vector<float> matrix(const std::string& name, uint32_t rows, uint32_t cols, float deviation = 0) {
         if (deviation == 0) {
             deviation = 1 / std::sqrt(static_cast<float>(cols));
         }
@@ -257,6 +259,7 @@ class Writer {
         }
         const bool divides = cols % static_cast<uint64_t>(ggml_blck_size(options_.type)) == 0;
         add(name, divides ? options_.type : GGML_TYPE_F16, rows, cols, values);
+        return values;
     }
 
     void norm(const std::string& name, uint32_t width) { vector(name, width, 1.0F); }

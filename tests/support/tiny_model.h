@@ -22,8 +22,9 @@ struct TinyModelOptions {
     /// Type of the matrices (norms and biases stay F32). A matrix whose rows do not divide into the blocks of
     /// a quantised type is stored as F16. Types that need an importance matrix are not offered.
     ggml_type type = GGML_TYPE_F32;
-    bool tied = false;    ///< no output.weight: the head is the embedding
-    bool biases = false;  ///< biases on q, k, v (set it for architecture "qwen2", which requires them)
+    bool tied = false;         ///< no output.weight: the head is the embedding
+    bool copied_head = false;  ///< output.weight is the embedding again, rounded to F16
+    bool biases = false;       ///< biases on q, k, v (set it for architecture "qwen2", which requires them)
     /// general.architecture and the prefix of the hyper-parameter keys. Any text is written; "llama",
     /// "qwen2", "gemma", "gemma2" and "gemma3" run, the last three with the norms that they want, tied.
     std::string architecture = "llama";
