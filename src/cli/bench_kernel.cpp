@@ -44,7 +44,7 @@ int run(Session& session, const Options& options) {
     if (session.json()) {
         session.print(nlohmann::json{{"results", results}, {"rows", bench.rows}, {"cols", bench.cols}});
     } else {
-        session.print(table + "every answer was checked against the decoded weights\n");
+        session.print(table + "every product was checked against the decoded weights\n");
     }
     return 0;
 }

@@ -21,7 +21,8 @@ int run(Session& session, const Options& options) {
     const auto engine = load_engine(options.model, options.engine, session.monitor());
     runtime::ModelBenchOptions bench = options.bench;
     bench.threads = options.engine.threads;
-    const auto timings = runtime::bench_model(*engine, bench, session.monitor());
+    const auto timings =
+        of_model(options.model, [&] { return runtime::bench_model(*engine, bench, session.monitor()); });
     nlohmann::json results = nlohmann::json::array();
     std::string table =
         fmt::format("{:<10} {:<8} {:>8} {:>18} {:>8}\n", "test", "engine", "threads", "tokens/s", "best");

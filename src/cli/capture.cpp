@@ -92,7 +92,9 @@ void add_capture(CLI::App& app, Session& session) {
     command->add_option("--out", capture.out, "The .sket to write (with --full: the file of covariances)")
         ->required()
         ->type_name("FILE");
-    command->add_option("--ctx", capture.ctx, "Tokens of a chunk")->capture_default_str();
+    command->add_option("--ctx", capture.ctx, "Tokens of a chunk")
+        ->check(between(1, 1 << 24))
+        ->capture_default_str();
     command->add_option("--max-tokens", capture.max_tokens, "Read this many tokens at most, in whole chunks")
         ->capture_default_str();
     command->add_option("--stride", capture.stride, "Keep every so-many-th position")->capture_default_str();

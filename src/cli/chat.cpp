@@ -34,7 +34,8 @@ int run(Session& session, const Options& options) {
             return true;
         };
     }
-    runtime::Conversation conversation(*engine, generate, options.system);
+    auto conversation =
+        of_model(options.model, [&] { return runtime::Conversation(*engine, generate, options.system); });
     const bool terminal = ::isatty(STDIN_FILENO) != 0;
     LineReader input(session.monitor());
     while (true) {
@@ -49,7 +50,7 @@ int run(Session& session, const Options& options) {
         if (line->empty()) {
             continue;
         }
-        const runtime::Generated answer = conversation.say(*line);
+        const runtime::Generated answer = of_model(options.model, [&] { return conversation.say(*line); });
         if (session.json()) {
             session.print(nlohmann::json{{"text", answer.text},
                                          {"tokens", answer.tokens},

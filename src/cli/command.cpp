@@ -35,7 +35,7 @@ void add_threads(CLI::App& command, int& threads) {
     threads = default_threads();
     command
         .add_option_function<int>(
-            "--threads", [&threads](int given) { threads = given > 0 ? given : default_threads(); },
+            "-t,--threads", [&threads](int given) { threads = given > 0 ? given : default_threads(); },
             "Threads to work with (0: all processors of this process)")
         ->type_name("N")
         ->default_str("0")

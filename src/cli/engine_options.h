@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/monitor.h"
 #include "cli/command.h"
 #include "runtime/engine.h"
@@ -26,7 +27,8 @@ struct EngineArguments {
 inline void add_engine_options(CLI::App& command, EngineArguments& arguments) {
     const auto names = runtime::engine_names();
     command
-        .add_option("--engine", arguments.engine, "What runs the model; auto: native for a knot, else llama")
+        .add_option("--engine", arguments.engine,
+                    "What runs the model; auto: native for a knot of a family that it runs, else llama")
         ->check(CLI::IsMember(std::vector<std::string>(names.begin(), names.end())))
         ->capture_default_str();
     command
@@ -40,6 +42,19 @@ inline void add_engine_options(CLI::App& command, EngineArguments& arguments) {
                      "Llama engine: multiply stock weights in the order of the file");
     command.add_flag("--llama-log", arguments.llama_log, "Show the log of llama.cpp on standard error");
     add_threads(command, arguments.threads);
+}
+
+/// Names the model's file in what is wrong with its content, but not in what is wrong with the question.
+template <typename Body>
+decltype(auto) of_model(const std::string& path, Body&& body) {
+    try {
+        return body();
+    } catch (Error& error) {
+        if (error.code() != ErrorCode::usage && error.code() != ErrorCode::interrupted) {
+            error.within(path);
+        }
+        throw;
+    }
 }
 
 inline std::unique_ptr<runtime::Engine> load_engine(const std::filesystem::path& path,

@@ -37,7 +37,8 @@ int mint(Session& session, const MintArguments& arguments) {
     const auto model = load_engine(arguments.model, arguments.engine, session.monitor());
     eval::MintOptions options = arguments.mint;
     options.threads = arguments.engine.threads;
-    const eval::Minted minted = eval::mint_gate(*file, *model, options, session.monitor());
+    const eval::Minted minted =
+        of_model(arguments.model, [&] { return eval::mint_gate(*file, *model, options, session.monitor()); });
     const double second_margin =
         static_cast<double>(minted.expect.logit) - static_cast<double>(minted.second.logit);
     if (!minted.refused && second_margin < options.min_margin) {

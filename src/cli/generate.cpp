@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.h"
 #include "cli/engine_options.h"
@@ -41,21 +42,27 @@ int run(Session& session, const Options& options) {
         throw Error(ErrorCode::usage, "--system goes with --chat");
     }
     const auto engine = load_engine(options.model, options.engine, session.monitor());
-    const std::vector<runtime::Token> prompt = make_prompt(*engine, options);
+    const std::vector<runtime::Token> prompt =
+        of_model(options.model, [&] { return make_prompt(*engine, options); });
     runtime::GenerateOptions generate = options.generate;
     generate.threads = options.engine.threads;
     generate.monitor = &session.monitor();
-    if (!session.json()) {
-        if (!options.chat) {
+    bool begun = options.chat;  // the prompt comes with the first text, when nothing can be wrong with it
+    const auto begin = [&] {
+        if (!std::exchange(begun, true)) {
             session.write(options.prompt);
         }
-        generate.on_piece = [&session](std::string_view piece) {
+    };
+    if (!session.json()) {
+        generate.on_piece = [&](std::string_view piece) {
+            begin();
             session.write(piece);
             return true;
         };
     }
     const auto start = std::chrono::steady_clock::now();
-    const runtime::Generated result = runtime::generate(*engine, prompt, generate);
+    const runtime::Generated result =
+        of_model(options.model, [&] { return runtime::generate(*engine, prompt, generate); });
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (session.json()) {
         session.print(nlohmann::json{{"prompt_tokens", prompt},
@@ -65,6 +72,7 @@ int run(Session& session, const Options& options) {
                                      {"ending", runtime::ending_name(result.ending)},
                                      {"seconds", seconds}});
     } else {
+        begin();
         session.write("\n");
     }
     return 0;

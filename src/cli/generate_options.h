@@ -17,21 +17,27 @@ inline void add_generate_options(CLI::App& command, runtime::GenerateOptions& ge
         ->capture_default_str();
     command
         .add_option("--temp", generate.sampler.temperature, "Temperature; 0: always the most likely token")
+        ->check(between(0, 1e6))
         ->capture_default_str();
     command.add_option("--top-k", generate.sampler.top_k, "Keep the K most likely tokens (0: all)")
+        ->check(between(0, 1 << 30))
         ->capture_default_str();
     command
         .add_option("--top-p", generate.sampler.top_p, "Keep the most likely tokens that make up this share")
+        ->check(between(0, 1))
         ->capture_default_str();
     command
         .add_option("--min-p", generate.sampler.min_p,
                     "Drop tokens less likely than this share of the most likely one")
+        ->check(between(0, 1))
         ->capture_default_str();
     command.add_option("--seed", generate.sampler.seed, "The same seed gives the same text")
+        ->check(between(0, 4294967294.0))
         ->capture_default_str();
     command
         .add_option("--repeat-penalty", generate.sampler.repeat_penalty,
                     "Divide the logits of tokens seen lately by this (1: do not)")
+        ->check(between(0, 1e6))
         ->capture_default_str();
     command
         .add_option("--repeat-window", generate.sampler.repeat_window, "How many tokens count as seen lately")

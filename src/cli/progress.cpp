@@ -10,6 +10,9 @@
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <string_view>
+
+#include "base/error.h"
 
 namespace kaiju::cli {
 
@@ -83,6 +86,19 @@ std::string format_bar(double share, int width) {
     return fmt::format("[{}{}]", std::string(full, '#'), std::string(static_cast<size_t>(width) - full, '-'));
 }
 
+namespace {
+
+/// Files are mapped: one that another program cuts short, or whose disk fails, is found out by a signal at an
+/// arbitrary place. Nothing can be saved there; what is finished is safe, and the reason is told.
+void on_bus_error(int /*signal*/) {
+    constexpr std::string_view kMessage =
+        "kaiju: a file became shorter while it was read, or its disk failed\n";
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kMessage.data(), kMessage.size());
+    ::_exit(static_cast<int>(ErrorCode::io));
+}
+
+}  // namespace
+
 void install_signal_handlers() {
     struct sigaction action {};
     action.sa_handler = on_stop_signal;
@@ -91,6 +107,7 @@ void install_signal_handlers() {
     sigaction(SIGINT, &action, nullptr);
     sigaction(SIGTERM, &action, nullptr);
     std::signal(SIGPIPE, SIG_IGN);
+    std::signal(SIGBUS, on_bus_error);
 }
 
 int stop_signal() {

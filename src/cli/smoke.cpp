@@ -27,7 +27,8 @@ std::vector<runtime::Token> parse_tokens(std::string_view text) {
     while (true) {
         runtime::Token token = 0;
         const auto [next, error] = std::from_chars(at, end, token);
-        if (error != std::errc() || (next != end && *next != ',')) {
+        const bool padded = next - at > 1 && *at == '0';  // eight or ten?
+        if (error != std::errc() || padded || (next != end && *next != ',')) {
             throw Error(ErrorCode::usage,
                         fmt::format("--tokens {}: not token ids separated by commas", text));
         }
@@ -43,7 +44,9 @@ int run(Session& session, const Options& options) {
     const std::vector<runtime::Token> tokens = parse_tokens(options.tokens);
     const auto engine = load_engine(options.model, options.engine, session.monitor());
     const std::vector<float> logits = within(options.model, [&] {
-        return runtime::last_logits(*engine, tokens, options.engine.threads, &session.monitor());
+        auto last = runtime::last_logits(*engine, tokens, options.engine.threads, &session.monitor());
+        runtime::require_finite(last);
+        return last;
     });
     const std::vector<int32_t> order = eval::top_tokens(logits, options.top);
     if (session.json()) {

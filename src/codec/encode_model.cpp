@@ -39,11 +39,12 @@ json entry_list(const EncodePlan& plan) {
     return list;
 }
 
-json v3_json(const V3Options& v3) {
+json v3_json(const V3Options& v3, bool by_samples) {
+    const json damp = by_samples && !v3.damp ? json("by samples") : json(damp_of(v3, 0, 0));
     return {{"fold", stats::fold_name(v3.fold)},
             {"codebook", v3.codebook == lattice::Parity::free ? "free" : "leech"},
             {"comp_cap", v3.comp_cap},
-            {"damp", v3.damp},
+            {"damp", damp},
             {"sweeps", v3.sweeps},
             {"descent", v3.descent},
             {"side_band", v3.side_band == stats::SideBand::last ? "last" : "first"},
@@ -87,7 +88,7 @@ json metadata_of(const EncodePlan& plan, const Identify& identify) {
     if (plan.is_v3()) {
         const json id = identify_file(plan.sketch ? options.sketch : options.covariance);
         kaiju[plan.sketch ? "sketch_id" : "covariance_id"] = id.at("sha256");
-        kaiju.update(v3_json(options.v3));
+        kaiju.update(v3_json(options.v3, options.wire != "KAIJU1" && plan.covariance));
         if (options.wire != "KAIJU1") {
             kaiju["wire"] = options.wire;
             kaiju["decoder"] = "shells";  // has one search
@@ -299,18 +300,18 @@ class Job {
             make_tensor_decoder(plan_.model->tensors()[entry.source], plan_.model->payload(entry.source));
         const auto encoder = make_row_encoder(plan_, entry, *weights, search_);
         auto payload = encode_tensor(*weights, *encoder, plan_.options.threads, monitor_, stats);
-        double used_damp = 0;
+        double more_damp = 0;
         if (const auto* v3 = dynamic_cast<const EncoderV3*>(encoder.get())) {
             add_legacy_sample(*weights, kaiju1::TensorView(payload), *v3, stats);
-            used_damp = v3->used_damp();
+            more_damp = v3->more_damp();
         } else if (const auto* kaiju4 = dynamic_cast<const EncoderKaiju4*>(encoder.get())) {
-            used_damp = kaiju4->used_damp();
+            more_damp = kaiju4->more_damp();
         }
-        if (used_damp > plan_.options.v3.damp) {
+        if (more_damp > 0) {
             monitor_.warn(
                 fmt::format("the covariance of {} was not positive definite: damped with {:g} of its "
                             "mean diagonal",
-                            entry.tap, used_damp));
+                            entry.tap, more_damp));
         }
         return payload;
     }

@@ -60,11 +60,23 @@ V3Options v3_defaults(bool full_covariance) {
     return options;
 }
 
+double damp_of(const V3Options& options, uint64_t inputs, uint64_t samples) {
+    constexpr double kLeast = 0.01;
+    constexpr double kOfInputs = 0.4;
+    constexpr double kMost = 1;
+    if (options.damp) {
+        return *options.damp;
+    }
+    return samples == 0 ? kLeast
+                        : std::clamp(kOfInputs * static_cast<double>(inputs) / static_cast<double>(samples),
+                                     kLeast, kMost);
+}
+
 void check(const V3Options& options) {
     require(options.step_search >= 1 && options.step_search <= static_cast<int>(kMultipliers),
             "--step-search must be 1 to 16");
     require(options.comp_cap >= 0, "--comp-cap must be 0 (none) or more");
-    require(options.damp >= 0 && options.damp <= 1, "--damp must be 0 to 1");
+    require(!options.damp || (*options.damp >= 0 && *options.damp <= 1), "--damp must be 0 to 1");
     require(options.sweeps >= 0 && options.sweeps <= 100, "--sweeps must be 0 to 100");
     require(options.candidates >= 1 && options.candidates <= 16, "--candidates must be 1 to 16");
     require(options.descent >= 0 && options.descent <= 100, "--descent must be 0 to 100");
@@ -129,7 +141,8 @@ EncoderV3::EncoderV3(const kaiju1::Layout& layout, std::span<const float> import
         order_bulk(importance);
     }
     covariance_ = covariance(columns(), layout.n_hi);
-    sequential_ = covariance_->sequential(options.fold, options.side_band, options.damp, used_damp_);
+    sequential_ =
+        covariance_->sequential(options.fold, options.side_band, damp_of(options, 0, 0), used_damp_);
     if (options.sweeps > 0) {
         joint_ = covariance_->joint(used_damp_);
     }

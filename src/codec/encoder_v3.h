@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,10 +20,11 @@ struct V3Options {
     stats::SideBand side_band = stats::SideBand::last;
     int step_search = 4;  ///< step multipliers tried per block, 1 to 16
     double comp_cap = 2;  ///< a shift is at most this times the block's norm; 0: no cap
-    double damp = 0.01;   ///< part of the mean diagonal added to the covariance
-    int sweeps = 0;       ///< rounds of coordinate descent over all blocks after the first pass
-    int candidates = 2;   ///< KAIJU4: code words tried per step, 1 to 16
-    int descent = 4;      ///< single-coordinate moves tried on a block's best code word (KAIJU1: parity free)
+    /// Part of the mean diagonal added to the covariance; not given: damp_of.
+    std::optional<double> damp{};
+    int sweeps = 0;      ///< rounds of coordinate descent over all blocks after the first pass
+    int candidates = 2;  ///< KAIJU4: code words tried per step, 1 to 16
+    int descent = 4;     ///< single-coordinate moves tried on a block's best code word (KAIJU1: parity free)
     bool refit_scale = true;       ///< row scales in closed form once codes are known
     bool activation_order = true;  ///< bulk by descending importance (perm_kind 1)
 };
@@ -30,6 +32,11 @@ struct V3Options {
 /// The defaults: with a full covariance a longer search pays, with a sketch what it leaves out is more than
 /// that brings.
 [[nodiscard]] V3Options v3_defaults(bool full_covariance);
+
+/// The part of the mean diagonal that is added: what the options give, else 0.01; for KAIJU4 and a full
+/// covariance 0.4 inputs / samples where that is more, since what few samples say of small directions is
+/// noise (docs/kaiju4-design.md, "Damping"). samples: 0 where it does not depend on them.
+[[nodiscard]] double damp_of(const V3Options& options, uint64_t inputs, uint64_t samples);
 
 /// Throws usage for a number outside its range.
 void check(const V3Options& options);
@@ -65,9 +72,8 @@ class EncoderV3 final : public Kaiju1RowEncoder {
     /// has made of them (`mine`, decoded).
     void add_legacy(const float* weights, const float* mine, size_t count, EncodeStats& stats) const;
 
-    /// Damping that the factorisation took; more than the options' where the covariance was not positive
-    /// definite.
-    [[nodiscard]] double used_damp() const { return used_damp_; }
+    /// Damping that the factorisation took where what the options ask for was not enough, else 0.
+    [[nodiscard]] double more_damp() const { return used_damp_ > damp_of(options_, 0, 0) ? used_damp_ : 0; }
 
   private:
     struct Group;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "format/stock_types.h"
+
 namespace kaiju::codec {
 
 namespace {
@@ -44,7 +46,8 @@ constexpr std::array kArchitectures = {
 
 std::optional<std::string> out_of_scope(const format::KeyValues& key_values,
                                         std::span<const format::TensorInfo> tensors) {
-    const std::string architecture = key_values.find_string("general.architecture").value_or("unnamed");
+    const std::string architecture =
+        format::printable(key_values.find_string("general.architecture").value_or("unnamed"));
     const auto because = [&](std::string_view kind, std::string_view evidence) {
         return fmt::format("architecture \"{}\" is {} ({}): only dense text models can be encoded",
                            architecture, kind, evidence);

@@ -164,13 +164,16 @@ std::unique_ptr<RowEncoder> make_row_encoder(const EncodePlan& plan, const PlanE
     }
     return within("tap " + entry.tap, [&]() -> std::unique_ptr<RowEncoder> {
         if (const auto index_bits = kaiju4::index_bits_of(entry.info.type)) {
+            V3Options options = plan.options.v3;
+            options.damp = damp_of(options, entry.info.cols(),
+                                   plan.covariance ? plan.covariance->find(entry.tap)->samples : 0);
             return std::make_unique<EncoderKaiju4>(
                 kaiju4::Layout::for_matrix(entry.info.rows(), entry.info.cols(), *index_bits),
                 entry.importance,
                 plan.sketch ? rotated_covariance_of(*plan.sketch->find(entry.tap))
                             : rotated_covariance_of(*plan.covariance, *plan.covariance->find(entry.tap),
                                                     plan.options.threads),
-                plan.options.v3);
+                options);
         }
         const auto covariance =
             plan.sketch

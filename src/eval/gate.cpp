@@ -25,10 +25,6 @@ TokenStanding standing(std::span<const float> logits, Token token) {
     return {.token = token, .logit = logits[index], .rank = rank_of(logits, index)};
 }
 
-bool all_finite(std::span<const float> logits) {
-    return std::ranges::all_of(logits, [](float logit) { return std::isfinite(logit); });
-}
-
 void require_scope(const format::ModelFile& file) {
     const format::KeyValues key_values(file.key_values());
     if (const auto reason = codec::out_of_scope(key_values, file.tensors())) {
@@ -108,10 +104,7 @@ Minted mint_gate(const format::ModelFile& file, const runtime::Engine& model, co
     require_scope(file);
     const std::vector<Token> prompt = model.tokenize(options.prompt, true, true);
     const std::vector<float> logits = runtime::last_logits(model, prompt, options.threads, &monitor);
-    if (!all_finite(logits)) {
-        throw Error(ErrorCode::bad_input,
-                    "the logits after the prompt are not finite numbers: the model is broken");
-    }
+    runtime::require_finite(logits);
 
     const std::vector<int32_t> best = top_tokens(logits, 2);
     Minted minted;
@@ -148,7 +141,7 @@ GateResult run_gate(const format::Qspec& qspec, const format::ModelFile& file, c
 
     GateResult result;
     result.bits = measure_bits(file);
-    result.finite = all_finite(logits);
+    result.finite = runtime::all_finite(logits);
     if (result.finite) {
         const std::vector<int32_t> best = top_tokens(logits, 2);
         result.argmax = best.at(0);

@@ -123,13 +123,15 @@ void require_same_tokens(const runtime::Engine& model, const runtime::Engine& ot
     }
 }
 
-Perplexity summarise(const std::vector<Scored>& scored, size_t scored_per_chunk, bool with_reference) {
+/// `called` names the model.
+Perplexity summarise(const std::vector<Scored>& scored, size_t scored_per_chunk, bool with_reference,
+                     const std::string& called, const std::string& reference) {
     const auto broken = std::ranges::find_if(
         scored, [](const Scored& token) { return std::isnan(token.nll) || std::isnan(token.reference_nll); });
     if (broken != scored.end()) {
         throw Error(ErrorCode::bad_input,
-                    fmt::format("the {} gives logits that are not numbers (chunk {}): it is broken",
-                                std::isnan(broken->nll) ? "model" : "reference",
+                    fmt::format("{} gives logits that are not numbers (chunk {}): it is broken",
+                                std::isnan(broken->nll) ? called : reference,
                                 static_cast<size_t>(broken - scored.begin()) / scored_per_chunk + 1));
     }
     Perplexity result;
@@ -215,8 +217,9 @@ std::vector<Perplexity> measure_perplexities(std::span<const runtime::Engine* co
     monitor.end();
     std::vector<Perplexity> results;
     results.reserve(models.size());
-    for (const auto& tokens_of_model : scored) {
-        results.push_back(summarise(tokens_of_model, scored_per_chunk, reference != nullptr));
+    for (size_t m = 0; m < models.size(); ++m) {
+        results.push_back(summarise(scored[m], scored_per_chunk, reference != nullptr, name_of(options, m),
+                                    options.reference_name));
         results.back().evaluated_text = text_of(model, std::span(tokens).first(chunks * options.ctx));
     }
     return results;

@@ -4,6 +4,8 @@
 
 #include <limits>
 
+#include "format/stock_types.h"
+
 namespace kaiju::format {
 
 namespace {
@@ -213,6 +215,16 @@ float KeyValues::get_f32(std::string_view key) const {
 std::optional<uint64_t> KeyValues::array_size(std::string_view key) const {
     const GgufKeyValue* kv = scan_.find(key);
     return kv == nullptr || kv->type != GgufType::array ? std::nullopt : std::optional(kv->count);
+}
+
+std::string KeyValues::architecture() const {
+    constexpr std::string_view kKey = "general.architecture";
+    constexpr size_t kLongest = 64;
+    std::string name = get_string(kKey);
+    if (!is_plain_name(name, kLongest)) {
+        throw Error(ErrorCode::bad_input, fmt::format("{}: \"{}\" is no name", kKey, printable(name)));
+    }
+    return name;
 }
 
 std::string KeyValues::arch_key(std::string_view suffix) const {

@@ -51,8 +51,8 @@ class KeyValues {
     /// array.
     [[nodiscard]] std::optional<uint64_t> array_size(std::string_view key) const;
 
-    /// general.architecture ("llama", "qwen2", ...). Throws missing.
-    [[nodiscard]] std::string architecture() const { return get_string("general.architecture"); }
+    /// general.architecture ("llama", "qwen2", ...). Throws missing, bad_input where it is no plain name.
+    [[nodiscard]] std::string architecture() const;
     /// "<architecture>.<suffix>", the form of a model's hyper-parameters.
     [[nodiscard]] std::string arch_key(std::string_view suffix) const;
 

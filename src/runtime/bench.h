@@ -57,7 +57,7 @@ struct ModelTiming {
 };
 
 /// Evaluates tokens drawn at random. A first run, not counted, warms up and has its logits checked. Throws
-/// internal where they are not numbers.
+/// bad_input where they are not numbers.
 [[nodiscard]] std::vector<ModelTiming> bench_model(const Engine& engine, const ModelBenchOptions& options,
                                                    const Monitor& monitor);
 

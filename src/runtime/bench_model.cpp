@@ -26,12 +26,6 @@ std::vector<BatchToken> random_tokens(uint32_t count, uint32_t vocabulary) {
     return batch;
 }
 
-void check(std::span<const float> logits) {
-    if (!std::ranges::all_of(logits, [](float value) { return std::isfinite(value); })) {
-        throw Error(ErrorCode::internal, "the model gives logits that are not numbers");
-    }
-}
-
 ModelTiming measure(std::string test, uint32_t tokens, uint32_t repetitions, const Monitor& monitor,
                     const std::function<void()>& run) {
     run();
@@ -68,7 +62,7 @@ std::vector<ModelTiming> bench_model(const Engine& engine, const ModelBenchOptio
         timings.push_back(
             measure(fmt::format("pp{}", options.prompt), options.prompt, options.repetitions, monitor, [&] {
                 context->clear();
-                check(context->evaluate(batch));
+                require_finite(context->evaluate(batch));
             }));
     }
     if (options.generated > 0) {
@@ -78,7 +72,7 @@ std::vector<ModelTiming> bench_model(const Engine& engine, const ModelBenchOptio
                                       context->clear();
                                       for (BatchToken& token : batch) {
                                           token.logits = true;
-                                          check(context->evaluate(std::span(&token, 1)));
+                                          require_finite(context->evaluate(std::span(&token, 1)));
                                       }
                                   }));
     }

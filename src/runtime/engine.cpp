@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "base/error.h"
 #include "format/key_values.h"
@@ -52,6 +53,16 @@ std::unique_ptr<Engine> load_engine(const std::filesystem::path& path, const Eng
     }
     throw Error(ErrorCode::usage,
                 fmt::format("engine \"{}\": choose one of {}", options.engine, fmt::join(kEngines, ", ")));
+}
+
+bool all_finite(std::span<const float> logits) {
+    return std::ranges::all_of(logits, [](float logit) { return std::isfinite(logit); });
+}
+
+void require_finite(std::span<const float> logits) {
+    if (!all_finite(logits)) {
+        throw Error(ErrorCode::bad_input, "the model gives logits that are not numbers: it is broken");
+    }
 }
 
 std::vector<float> last_logits(const Engine& engine, std::span<const Token> tokens, int threads,

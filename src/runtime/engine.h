@@ -115,6 +115,10 @@ struct EngineOptions {
 [[nodiscard]] std::unique_ptr<Engine> load_engine(const std::filesystem::path& path,
                                                   const EngineOptions& options);
 
+[[nodiscard]] bool all_finite(std::span<const float> logits);
+/// Throws bad_input where logits are not finite: no choice among them means anything.
+void require_finite(std::span<const float> logits);
+
 /// Evaluates tokens as one sequence and returns the logits after the last of them.
 /// Throws bad_input for ids outside the vocabulary, usage for no tokens.
 [[nodiscard]] std::vector<float> last_logits(const Engine& engine, std::span<const Token> tokens, int threads,

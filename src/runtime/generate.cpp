@@ -89,6 +89,7 @@ std::span<const float> TextStream::evaluate() {
                     .logits = i + 1 == pending_.size()};
     }
     const std::span<const float> logits = context_->evaluate(batch);
+    require_finite(logits);
     length_ += static_cast<uint32_t>(pending_.size());
     pending_.clear();
     return logits;

@@ -34,9 +34,7 @@ using BatchPtr = std::unique_ptr<llama_batch, BatchDeleter>;
 class LlamaContext final : public Context {
   public:
     LlamaContext(llama_model* model, uint32_t vocabulary, const ContextOptions& options)
-        : vocabulary_(vocabulary),
-          options_(options),
-          pool_(make_threadpool(threads_or_default(options.threads))) {
+        : vocabulary_(vocabulary), options_(options), pool_(make_threadpool(graph_threads(options.threads))) {
         const uint64_t total = uint64_t{options.n_ctx} * options.n_seq;
         const uint64_t batch = options.n_batch == 0 ? total : std::min<uint64_t>(options.n_batch, total);
         if (total == 0 || total > std::numeric_limits<int32_t>::max() ||
@@ -51,7 +49,7 @@ class LlamaContext final : public Context {
         params.n_batch = batch_size_;
         params.n_ubatch = kPhysicalBatch;
         params.n_seq_max = options.n_seq;
-        params.n_threads = params.n_threads_batch = threads_or_default(options.threads);
+        params.n_threads = params.n_threads_batch = graph_threads(options.threads);
         params.cb_eval = options.tap == nullptr ? nullptr : on_tensor;
         params.cb_eval_user_data = this;
         params.abort_callback = options.monitor == nullptr ? nullptr : on_abort_question;

@@ -24,6 +24,10 @@ Sampler::Sampler(const SamplerOptions& options) : state_(std::make_unique<State>
                                 "least 0, top-p lies in (0, 1], min-p in [0, 1)",
                                 options.temperature, options.top_k, options.top_p, options.min_p));
     }
+    if (options.seed == LLAMA_DEFAULT_SEED) {
+        throw Error(ErrorCode::usage,
+                    fmt::format("seed {}: to llama.cpp it means another one every time", options.seed));
+    }
     if (!(options.repeat_penalty > 0) || !std::isfinite(options.repeat_penalty)) {
         throw Error(ErrorCode::usage,
                     fmt::format("repetition penalty {}: must be positive (1: none)", options.repeat_penalty));

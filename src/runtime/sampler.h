@@ -22,8 +22,8 @@ struct SamplerOptions {
 /// Chooses tokens with llama.cpp's samplers, from the logits of any engine.
 class Sampler {
   public:
-    /// Throws usage for a negative temperature, a top_p outside (0, 1], a min_p outside [0, 1), or a penalty
-    /// that is not positive.
+    /// Throws usage for the seed 2^32 - 1, a negative temperature, a top_p outside (0, 1], a min_p outside
+    /// [0, 1), or a penalty that is not positive.
     explicit Sampler(const SamplerOptions& options);
     ~Sampler();
     Sampler(const Sampler&) = delete;

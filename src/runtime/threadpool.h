@@ -3,6 +3,7 @@
 
 #include <ggml-cpu.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "base/parallel.h"
@@ -11,6 +12,13 @@ namespace kaiju::runtime {
 
 inline int threads_or_default(int threads) {
     return threads > 0 ? threads : default_threads();
+}
+
+/// Threads of a graph. They wait for each other by spinning after every node: hundreds on a few processors
+/// come to no end, and not even to the place where they notice an interrupt. A few too many do no harm.
+inline int graph_threads(int threads) {
+    constexpr int kAlways = 8;
+    return std::min(threads_or_default(threads), std::max(default_threads(), kAlways));
 }
 
 struct ThreadpoolDeleter {

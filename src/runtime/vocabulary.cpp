@@ -4,6 +4,7 @@
 #include <llama-cpp.h>
 
 #include <algorithm>
+#include <exception>
 #include <limits>
 
 #include "base/error.h"
@@ -11,6 +12,24 @@
 #include "runtime/memory_gguf.h"
 
 namespace kaiju::runtime {
+
+namespace {
+
+/// What llama.cpp makes of a vocabulary that does not hold what its kind promises (the 256 bytes, say) is an
+/// exception of the standard library.
+template <typename Body>
+auto of_vocabulary(const Body& body) {
+    try {
+        return body();
+    } catch (const Error&) {
+        throw;
+    } catch (const std::exception& error) {
+        throw Error(ErrorCode::bad_input,
+                    fmt::format("llama.cpp cannot use the vocabulary: {}", error.what()));
+    }
+}
+
+}  // namespace
 
 Vocabulary::Vocabulary(std::shared_ptr<llama_model> model)
     : model_(std::move(model)), vocab_(llama_model_get_vocab(model_.get())) {}
@@ -24,7 +43,7 @@ Vocabulary Vocabulary::load(Bytes key_values) {
     params.load_mode =
         LLAMA_LOAD_MODE_NONE;  // to map, it wants an alignment that a file without tensors may lack
     const LlamaGuard guard;
-    llama_model_ptr model(llama_model_load_from_file_ptr(file.get(), params));
+    llama_model_ptr model(of_vocabulary([&] { return llama_model_load_from_file_ptr(file.get(), params); }));
     if (!model) {
         throw Error(ErrorCode::bad_input,
                     fmt::format("llama.cpp cannot load the vocabulary: {}", guard.errors()));
@@ -45,8 +64,10 @@ std::vector<Token> Vocabulary::tokenize(std::string_view text, bool add_special,
     const auto length = static_cast<int32_t>(text.size());
     std::vector<Token> tokens(text.size() + 2);
     const auto run = [&] {
-        return llama_tokenize(vocab_, text.data(), length, tokens.data(), static_cast<int32_t>(tokens.size()),
-                              add_special, parse_special);
+        return of_vocabulary([&] {
+            return llama_tokenize(vocab_, text.data(), length, tokens.data(),
+                                  static_cast<int32_t>(tokens.size()), add_special, parse_special);
+        });
     };
     int32_t count = run();
     if (count < 0 && count != std::numeric_limits<int32_t>::min()) {
@@ -65,8 +86,10 @@ std::string Vocabulary::piece(Token token, bool special) const {
     require_tokens(std::span(&token, 1));
     std::string text(32, '\0');
     const auto run = [&] {
-        return llama_token_to_piece(vocab_, token, text.data(), static_cast<int32_t>(text.size()), 0,
-                                    special);
+        return of_vocabulary([&] {
+            return llama_token_to_piece(vocab_, token, text.data(), static_cast<int32_t>(text.size()), 0,
+                                        special);
+        });
     };
     int32_t length = run();
     if (length < 0) {

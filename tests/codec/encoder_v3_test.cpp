@@ -201,6 +201,14 @@ TEST(EncoderV3, DampsMoreWhereTheCovarianceIsNotPositiveDefinite) {
     EXPECT_LE(encoder.used_damp(), 1.0);
 }
 
+TEST(EncoderV3, DampsMoreWhereSamplesAreFew) {
+    EXPECT_EQ(damp_of({}, 0, 0), 0.01);
+    EXPECT_EQ(damp_of({}, 1000, 1000000), 0.01);
+    EXPECT_DOUBLE_EQ(damp_of({}, 1000, 4000), 0.1);
+    EXPECT_EQ(damp_of({}, 1000, 10), 1.0);
+    EXPECT_EQ(damp_of({.damp = 0.0}, 1000, 10), 0.0);
+}
+
 TEST(EncoderV3, RefusesWhatIsDamaged) {
     Case c = make_case(8, 120);
     c.covariance[7 * c.m.cols + 3] = std::numeric_limits<float>::quiet_NaN();

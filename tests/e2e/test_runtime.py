@@ -29,6 +29,32 @@ class Runtime(KaijuTest):
         failed = self.kaiju("generate", "--model", "model.knot", "--prompt", "word " * 100, code=2)
         self.assertIn("64 positions", failed.stderr)
 
+    def test_nothing_is_written_before_the_question_is_known_to_be_good(self):
+        self.tiny_model(context=64)
+        write = ("generate", "--model", "model.gguf", "--prompt", "a lattice is", "-n", 4, "-t", 1)
+        for wrong in (("--top-p", 0), ("--temp", -1), ("--top-k", -1), ("--min-p", 1), ("--stop", ""), ("--ctx", 1),
+                      ("--seed", 4294967295), ("--seed", -1), ("--temp", "1e39"), ("--repeat-penalty", 0)):
+            failed = self.kaiju(*write, *wrong, code=2)
+            self.assertEqual(failed.stdout, "", wrong)
+        self.assertIn("0 to 4294967294", self.kaiju(*write, "--seed", -1, code=2).stderr)
+        self.kaiju("smoke", "--model", "model.gguf", "--tokens", "010", code=2)
+        self.kaiju("capture", "--model", "model.gguf", "--text", "none.txt", "--out", "x.sket", "--ctx", 0, code=2)
+
+    def test_more_threads_than_processors_come_to_an_end(self):
+        self.tiny_model()
+        for engine in ("native", "llama"):
+            self.kaiju("smoke", "--model", "model.gguf", "--tokens", "1,2", "--threads", 4096, "--engine", engine)
+
+    def test_a_file_that_is_cut_short_while_it_is_read(self):
+        self.tiny_model(width=384, ffn=1536, layers=8, context=8192)
+        process = subprocess.Popen([KAIJU, "generate", "--model", "model.gguf", "--engine", "native", "--prompt",
+                                    "a", "-n", "8000"], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process.stdout.read(1)
+        (self.folder / "model.gguf").open("r+b").truncate(4096)
+        _, told = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 7)
+        self.assertIn(b"became shorter", told)
+
     def test_engines_agree(self):
         self.encoded()
         answers = {}
@@ -63,6 +89,8 @@ class Runtime(KaijuTest):
                            "--types", "KAIJU1,Q4_K,F16,read", "--threads", 2)["results"]
         self.assertEqual({row["type"] for row in rows}, {"KAIJU1", "Q4_K", "F16", "read"})
         self.assertTrue(all(row["us"] > 0 for row in rows))
+        self.assertEqual(self.answer("bench", "kernel", "--rows", 100, "--cols", 256, "--batch", 8, "--seconds", 0.01,
+                                     "--types", "read")["results"], [], "reading is timed for one token")
         self.kaiju("bench", "kernel", "--cols", 100, "--types", "Q4_K", code=3)
 
     def test_what_is_not_known_is_named(self):

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
+#include "base/error.h"
 #include "runtime/native/family.h"
 #include "runtime/native/packed_nodes.h"
 
@@ -10,48 +12,71 @@ namespace kaiju::runtime {
 
 namespace {
 
-// Functions of ggml's custom nodes: every thread of the pool calls them with its own ith of nth.
-
 /// Rows of an embedding in a wire of ours; src[0] are the token ids, which the context has checked.
-void look_up_node(ggml_tensor* node, int ith, int nth, void* matrix) {
-    const auto* decoder = static_cast<const codec::TensorDecoder*>(matrix);
-    const auto* tokens = static_cast<const int32_t*>(node->src[0]->data);
-    for (int64_t i = ith; i < node->ne[1]; i += nth) {
-        decoder->decode_rows(static_cast<uint64_t>(tokens[i]), 1,
-                             static_cast<float*>(node->data) + i * node->ne[0]);
-    }
-}
+class LookUpNode final : public FallibleNode {
+  public:
+    explicit LookUpNode(const Matrix& embedding) : embedding_(embedding) {}
 
-void* without_const(const void* pointer) {
-    return const_cast<void*>(pointer);  // NOLINT(cppcoreguidelines-pro-type-const-cast): ggml's userdata
-}
+  private:
+    void work(ggml_tensor* node, int ith, int nth) override {
+        const auto* tokens = static_cast<const int32_t*>(node->src[0]->data);
+        for (int64_t i = ith; i < node->ne[1]; i += nth) {
+            within("tensor " + embedding_.name, [&] {
+                embedding_.decoder->decode_rows(static_cast<uint64_t>(tokens[i]), 1,
+                                                static_cast<float*>(node->data) + i * node->ne[0]);
+            });
+        }
+    }
+
+    const Matrix& embedding_;
+};
+
+/// Shows src[0] to an ActivationTap, on the first thread.
+class TapNode final : public FallibleNode {
+  public:
+    TapNode(ActivationTap& tap, std::string weight) : tap_(tap), weight_(std::move(weight)) {}
+
+  private:
+    void work(ggml_tensor* node, int ith, int /*nth*/) override {
+        if (ith == 0) {
+            const ggml_tensor* x = node->src[0];
+            tap_.see(weight_, static_cast<size_t>(ggml_nrows(x)), static_cast<size_t>(x->ne[0]),
+                     static_cast<const float*>(x->data), x->nb[1] / sizeof(float));
+        }
+    }
+
+    ActivationTap& tap_;
+    std::string weight_;
+};
 
 }  // namespace
 
-void TapNode::run(ggml_tensor* node, int ith, int /*nth*/, void* self) {
-    if (ith != 0) {
-        return;
-    }
-    auto* tap = static_cast<TapNode*>(self);
-    const ggml_tensor* x = node->src[0];
+void FallibleNode::run(ggml_tensor* node, int ith, int nth, void* self) noexcept {
+    auto* fallible = static_cast<FallibleNode*>(self);
     try {
-        tap->tap_.see(tap->weight_, static_cast<size_t>(ggml_nrows(x)), static_cast<size_t>(x->ne[0]),
-                      static_cast<const float*>(x->data), x->nb[1] / sizeof(float));
+        fallible->work(node, ith, nth);
     } catch (...) {
-        tap->failure_ = std::current_exception();
+        const std::scoped_lock lock(fallible->mutex_);
+        if (!fallible->failure_) {
+            fallible->failure_ = std::current_exception();
+        }
     }
 }
 
+std::exception_ptr FallibleNode::failure() const {
+    const std::scoped_lock lock(mutex_);
+    return failure_;
+}
+
 GraphBuilder::GraphBuilder(ggml_context* context, ggml_cgraph* graph, const Model& model, KvCache& cache,
-                           const GraphShape& shape, std::vector<std::unique_ptr<TapNode>>* taps,
-                           ActivationTap* tap)
+                           const GraphShape& shape, FallibleNodes& fallible, ActivationTap* tap)
     : context_(context),
       graph_(graph),
       model_(model),
       hyper_(model.shape),
       cache_(cache),
       shape_(shape),
-      taps_(taps),
+      fallible_(fallible),
       tap_(tap) {
     inputs_.tokens = input(GGML_TYPE_I32, {shape.tokens()}, "tokens");
     inputs_.positions = input(GGML_TYPE_I32, {shape.tokens()}, "positions");
@@ -84,8 +109,9 @@ ggml_tensor* GraphBuilder::embed() {
         return ggml_get_rows(context_, embedding.stock, inputs_.tokens);
     }
     ggml_tensor* tokens = inputs_.tokens;
+    auto& look_up = fallible_.emplace_back(std::make_unique<LookUpNode>(embedding));
     return ggml_custom_4d(context_, GGML_TYPE_F32, hyper_.width, shape_.tokens(), 1, 1, &tokens, 1,
-                          look_up_node, GGML_N_TASKS_MAX, without_const(embedding.decoder.get()));
+                          FallibleNode::run, GGML_N_TASKS_MAX, look_up.get());
 }
 
 ggml_tensor* GraphBuilder::add(ggml_tensor* a, ggml_tensor* b) {
@@ -113,9 +139,9 @@ ggml_tensor* GraphBuilder::prepared(const PackedMatrix& matrix, ggml_tensor* x) 
 
 ggml_tensor* GraphBuilder::product(const Matrix& weight, ggml_tensor* x, ggml_tensor* bias) {
     if (tap_ != nullptr && tap_->wants(weight.name)) {
-        auto& tap = taps_->emplace_back(std::make_unique<TapNode>(*tap_, weight.name));
-        ggml_build_forward_expand(
-            graph_, ggml_custom_4d(context_, GGML_TYPE_I8, 1, 1, 1, 1, &x, 1, TapNode::run, 1, tap.get()));
+        auto& tap = fallible_.emplace_back(std::make_unique<TapNode>(*tap_, weight.name));
+        ggml_build_forward_expand(graph_, ggml_custom_4d(context_, GGML_TYPE_I8, 1, 1, 1, 1, &x, 1,
+                                                         FallibleNode::run, 1, tap.get()));
     }
     ggml_tensor* y = nullptr;
     if (weight.stock != nullptr) {

@@ -3,6 +3,9 @@
 
 #include <ggml.h>
 
+#include <exception>
+#include <memory>
+#include <mutex>
 #include <vector>
 
 #include "runtime/engine.h"
@@ -36,14 +39,29 @@ struct GraphInputs {
     ggml_tensor* wanted = nullptr;      ///< i32: tokens whose logits are wanted; null where all are
 };
 
-/// Hands an ActivationTap what a graph computes. What the tap throws is kept, and the graph is told to stop.
-class TapNode;
+/// A custom node of a graph that may throw. ggml's threads cannot carry an exception: the first one is kept,
+/// and the graph is told to stop.
+class FallibleNode {
+  public:
+    virtual ~FallibleNode() = default;
+    /// The function of the node, for ggml.
+    static void run(ggml_tensor* node, int ith, int nth, void* self) noexcept;
+    [[nodiscard]] std::exception_ptr failure() const;
+
+  private:
+    /// The ith of nth threads' share of the work.
+    virtual void work(ggml_tensor* node, int ith, int nth) = 0;
+
+    mutable std::mutex mutex_;
+    std::exception_ptr failure_;
+};
+using FallibleNodes = std::vector<std::unique_ptr<FallibleNode>>;
 
 /// Builds one graph. Tensors are [values, tokens] unless said; all are owned by the context given.
 class GraphBuilder {
   public:
     GraphBuilder(ggml_context* context, ggml_cgraph* graph, const Model& model, KvCache& cache,
-                 const GraphShape& shape, std::vector<std::unique_ptr<TapNode>>* taps, ActivationTap* tap);
+                 const GraphShape& shape, FallibleNodes& fallible, ActivationTap* tap);
 
     [[nodiscard]] const GraphInputs& inputs() const { return inputs_; }
 
@@ -83,23 +101,10 @@ class GraphBuilder {
     const HyperParameters& hyper_;
     KvCache& cache_;
     GraphShape shape_;
-    std::vector<std::unique_ptr<TapNode>>* taps_;
+    FallibleNodes& fallible_;
     ActivationTap* tap_;
     GraphInputs inputs_;
     std::vector<Prepared> prepared_;  ///< inputs of packed matrices that were prepared already
-};
-
-class TapNode {
-  public:
-    TapNode(ActivationTap& tap, std::string weight) : tap_(tap), weight_(std::move(weight)) {}
-    /// The function of the node, for ggml: shows src[0] to the tap on the first thread.
-    static void run(ggml_tensor* node, int ith, int nth, void* self);
-    [[nodiscard]] std::exception_ptr failure() const { return failure_; }
-
-  private:
-    ActivationTap& tap_;
-    std::string weight_;
-    std::exception_ptr failure_;
 };
 
 }  // namespace kaiju::runtime

@@ -41,7 +41,7 @@ size_t most_nodes(const HyperParameters& shape) {
 NativeContext::NativeContext(const Model& model, const ContextOptions& options)
     : model_(model),
       options_(options),
-      threads_(threads_or_default(options.threads)),
+      threads_(graph_threads(options.threads)),
       batch_size_(positions_of_all(options)),
       cache_(model.shape, options.n_ctx, options.n_seq),
       lengths_(options.n_seq, 0),
@@ -182,7 +182,7 @@ void NativeContext::build(const GraphShape& shape) {
                    .mem_buffer = nullptr,
                    .no_alloc = true}));
     graph_.nodes = ggml_new_graph_custom(graph_.context.get(), nodes, false);
-    GraphBuilder builder(graph_.context.get(), graph_.nodes, model_, cache_, shape, &graph_.taps,
+    GraphBuilder builder(graph_.context.get(), graph_.nodes, model_, cache_, shape, graph_.fallible,
                          options_.tap);
     graph_.logits = model_.family->build(builder, model_);
     graph_.inputs = builder.inputs();
@@ -246,8 +246,8 @@ void NativeContext::compute() {
     plan.abort_callback = [](void* self) {
         const auto* context = static_cast<const NativeContext*>(self);
         return (context->options_.monitor != nullptr && context->options_.monitor->cancelled()) ||
-               std::ranges::any_of(context->graph_.taps,
-                                   [](const auto& tap) { return tap->failure() != nullptr; });
+               std::ranges::any_of(context->graph_.fallible,
+                                   [](const auto& node) { return node->failure() != nullptr; });
     };
     plan.abort_callback_data = this;
     const LlamaGuard guard;
@@ -257,9 +257,10 @@ void NativeContext::compute() {
     } catch (const std::exception& error) {
         throw Error(ErrorCode::internal, fmt::format("ggml failed: {}", error.what()));
     }
-    for (const auto& tap : graph_.taps) {
-        if (tap->failure()) {
-            std::rethrow_exception(tap->failure());
+    for (const auto& node : graph_.fallible) {
+        if (const auto failure = node->failure()) {
+            graph_.nodes = nullptr;  // what failed is not asked again
+            std::rethrow_exception(failure);
         }
     }
     if (options_.monitor != nullptr) {

@@ -32,7 +32,7 @@ class NativeContext final : public Context {
         ggml_cgraph* nodes = nullptr;
         GraphInputs inputs;
         ggml_tensor* logits = nullptr;
-        std::vector<std::unique_ptr<TapNode>> taps;
+        FallibleNodes fallible;
     };
 
     void check(std::span<const BatchToken> batch) const;
