@@ -34,6 +34,7 @@ json standing_json(const eval::TokenStanding& standing, const runtime::Engine& m
 int mint(Session& session, const MintArguments& arguments) {
     require_outputs({arguments.out});
     const auto file = format::ModelFile::open(arguments.model);
+    eval::require_scope(*file);
     const auto model = load_engine(arguments.model, arguments.engine, session.monitor());
     eval::MintOptions options = arguments.mint;
     options.threads = arguments.engine.threads;
@@ -88,6 +89,7 @@ int run_gate(Session& session, const RunArguments& arguments) {
     require_outputs({arguments.log, arguments.telemetry});
     const format::Qspec qspec = format::read_qspec(arguments.qspec);
     const auto file = format::ModelFile::open(arguments.model);
+    eval::require_scope(*file);
     const auto model = load_engine(arguments.model, arguments.engine, session.monitor());
     std::unique_ptr<runtime::Engine> reference;
     if (!arguments.reference.empty()) {
@@ -137,8 +139,10 @@ void add_mint(CLI::App& group, Session& session) {
     command->add_option("--prompt", arguments->mint.prompt, "Text with one clear next token")->required();
     command->add_option("--id", arguments->mint.id, "Name of the model: a-z 0-9 . _ -")->required();
     command->add_option("--out", arguments->out, "The qspec to write")->required()->type_name("FILE");
-    command->add_option("--reject-token", arguments->mint.reject_token,
-                        "A plausible wrong token (default: the second-best)");
+    command
+        ->add_option("--reject-token", arguments->mint.reject_token,
+                     "A plausible wrong token (default: the second-best)")
+        ->check(between(0, 2147483647));
     command->add_option("--min-margin", arguments->mint.min_margin, "Refuse a smaller margin, in logits")
         ->capture_default_str();
     add_engine_options(*command, arguments->engine);
@@ -161,11 +165,15 @@ void add_run(CLI::App& group, Session& session) {
         ->type_name("FILE");
     command->add_option("--reference", arguments->reference, "The full-precision model, for divergence")
         ->type_name("FILE");
-    command->add_option("--text", arguments->text, "Text to measure perplexity on")->type_name("FILE");
+    auto* const text =
+        command->add_option("--text", arguments->text, "Text to measure perplexity on")->type_name("FILE");
     command->add_option("--ppl-max", arguments->gate.ppl_max, "Fail above this perplexity");
     command->add_option("--kl-max", arguments->gate.kl_max, "Fail above this mean divergence, in nats");
-    command->add_option("--ctx", arguments->gate.perplexity.ctx, "Tokens of a chunk")->capture_default_str();
+    command->add_option("--ctx", arguments->gate.perplexity.ctx, "Tokens of a chunk")
+        ->capture_default_str()
+        ->needs(text);
     command->add_option("--chunks", arguments->gate.perplexity.chunks, "Measure the first N chunks only")
+        ->needs(text)
         ->type_name("N")
         ->check(positive());
     command->add_option("--argmax", arguments->argmax, "Whether another argmax than expected fails")

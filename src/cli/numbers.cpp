@@ -24,11 +24,12 @@ bool read_number(const std::string& input, T& output) {
         if (!std::isfinite(value)) {
             return false;
         }
-    } else {
-        const size_t first = input[0] == '-' ? 1 : 0;
-        if (input[first] == '0' && input.size() > first + 1) {
-            return false;  // eight or ten? Whoever wrote it has to say
-        }
+    }
+    const size_t first = input[0] == '-' ? 1 : 0;
+    const bool padded =
+        input[first] == '0' && input.size() > first + 1 && input[first + 1] >= '0' && input[first + 1] <= '9';
+    if (padded) {
+        return false;  // eight or ten? Whoever wrote it has to say
     }
     output = value;
     return true;

@@ -107,6 +107,7 @@ void install_signal_handlers() {
     sigaction(SIGINT, &action, nullptr);
     sigaction(SIGTERM, &action, nullptr);
     std::signal(SIGPIPE, SIG_IGN);
+    std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error of the write
     std::signal(SIGBUS, on_bus_error);
 }
 

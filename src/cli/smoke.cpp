@@ -28,7 +28,7 @@ std::vector<runtime::Token> parse_tokens(std::string_view text) {
         runtime::Token token = 0;
         const auto [next, error] = std::from_chars(at, end, token);
         const bool padded = next - at > 1 && *at == '0';  // eight or ten?
-        if (error != std::errc() || padded || (next != end && *next != ',')) {
+        if (error != std::errc() || padded || token < 0 || (next != end && *next != ',')) {
             throw Error(ErrorCode::usage,
                         fmt::format("--tokens {}: not token ids separated by commas", text));
         }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory>
+#include <string>
 
 #include "base/parallel.h"
 #include "codec/tensor_decoder.h"
@@ -26,8 +28,27 @@ bool same_bytes(Bytes a, Bytes b) {
     return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
+/// A NaN, which a weight on one side makes of a difference, is larger than every number, and stays.
+double larger(double a, double b) {
+    return std::isnan(a) || b <= a ? a : b;
+}
+
+/// One side of a comparison.
+struct Side {
+    Side(const ModelFile& model, size_t index)
+        : place(fmt::format("{}: tensor {}", model.path().string(), model.tensors()[index].name)),
+          decoder(within(
+              place, [&] { return make_tensor_decoder(model.tensors()[index], model.payload(index)); })) {}
+    void decode(uint64_t first, uint64_t count, float* out) const {
+        within(place, [&] { decoder->decode_rows(first, count, out); });
+    }
+
+    std::string place;
+    std::unique_ptr<TensorDecoder> decoder;
+};
+
 /// Differences of the decoded rows. Each piece of rows has sums of its own, added in order at the end.
-Sums compare_rows(const TensorDecoder& a, const TensorDecoder& b, uint64_t rows, uint64_t cols, int threads) {
+Sums compare_rows(const Side& a, const Side& b, uint64_t rows, uint64_t cols, int threads) {
     constexpr uint64_t kWeightsAtATime = uint64_t{1} << 16;
     const uint64_t step = std::max<uint64_t>(kWeightsAtATime / cols, 1);
     std::vector<Sums> pieces((rows + step - 1) / step);
@@ -37,13 +58,12 @@ Sums compare_rows(const TensorDecoder& a, const TensorDecoder& b, uint64_t rows,
         for (size_t piece = begin; piece < end; ++piece) {
             const uint64_t first = piece * step;
             const uint64_t count = std::min(step, rows - first);
-            a.decode_rows(first, count, left.data());
-            b.decode_rows(first, count, right.data());
+            a.decode(first, count, left.data());
+            b.decode(first, count, right.data());
             Sums& sums = pieces[piece];
             for (uint64_t i = 0; i < count * cols; ++i) {
                 const double difference = static_cast<double>(left[i]) - right[i];
-                // Written so that a NaN on one side shows as a difference.
-                sums.max_abs = std::fabs(difference) <= sums.max_abs ? sums.max_abs : std::fabs(difference);
+                sums.max_abs = larger(sums.max_abs, std::fabs(difference));
                 sums.squares += difference * difference;
                 sums.reference += static_cast<double>(left[i]) * left[i];
             }
@@ -51,7 +71,7 @@ Sums compare_rows(const TensorDecoder& a, const TensorDecoder& b, uint64_t rows,
     });
     Sums total;
     for (const Sums& piece : pieces) {
-        total.max_abs = piece.max_abs <= total.max_abs ? total.max_abs : piece.max_abs;
+        total.max_abs = larger(total.max_abs, piece.max_abs);
         total.squares += piece.squares;
         total.reference += piece.reference;
     }
@@ -69,11 +89,7 @@ TensorDifference compare_tensor(const ModelFile& first, size_t i, const ModelFil
     difference.bytes_equal = a.type == b.type && same_bytes(first.payload(i), second.payload(j));
     Sums sums;
     if (!difference.bytes_equal) {
-        const auto decoder = [](const ModelFile& model, size_t index) {
-            return within(fmt::format("{}: tensor {}", model.path().string(), model.tensors()[index].name),
-                          [&] { return make_tensor_decoder(model.tensors()[index], model.payload(index)); });
-        };
-        sums = compare_rows(*decoder(first, i), *decoder(second, j), a.rows(), a.cols(), threads);
+        sums = compare_rows(Side(first, i), Side(second, j), a.rows(), a.cols(), threads);
     }
     difference.max_abs = sums.max_abs;
     difference.relative_rms = sums.squares == 0 ? 0 : std::sqrt(sums.squares / sums.reference);

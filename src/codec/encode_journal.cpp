@@ -84,6 +84,15 @@ fs::path EncodeJournal::path_of(const fs::path& out) {
     return path;
 }
 
+bool EncodeJournal::is_one(const fs::path& path) {
+    constexpr std::string_view kBegin = "{\"";  // an object of settings, on one line
+    const MappedFile file(path);
+    const std::string_view text = as_text(file.bytes());
+    const size_t end = text.find('\n');
+    return end == std::string_view::npos ? kBegin.starts_with(text.substr(0, kBegin.size()))
+                                         : json::accept(text.substr(0, end));
+}
+
 EncodeJournal::EncodeJournal(const fs::path& out, const json& settings) : path_(path_of(out)) {
     if (fs::exists(path_)) {
         within(path_.string(), [&] { read(settings); });

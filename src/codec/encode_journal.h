@@ -34,6 +34,8 @@ class EncodeJournal {
     void remove();
 
     [[nodiscard]] static std::filesystem::path path_of(const std::filesystem::path& out);
+    /// True for a file that begins as journals do, or was cut short before its first line ended.
+    [[nodiscard]] static bool is_one(const std::filesystem::path& path);
 
   private:
     void read(const nlohmann::json& settings);

@@ -219,7 +219,9 @@ class Job {
                 continue;
             }
             monitor_.check_cancelled();
-            report(i, within("tensor " + plan_.entries[i].info.name, [&] { return write_entry(i); }));
+            report(i, within(file_of(plan_.entries[i]).path().string(), [&] {
+                       return within("tensor " + plan_.entries[i].info.name, [&] { return write_entry(i); });
+                   }));
         }
         report_.linear_bits = plan_.linear_bits();
         report_.seconds = seconds_since(start);
@@ -231,6 +233,10 @@ class Job {
     }
 
   private:
+    /// Where an entry's content comes from.
+    [[nodiscard]] const format::ModelFile& file_of(const PlanEntry& entry) const {
+        return entry.action == PlanEntry::Action::copy ? plan_.base_file() : *plan_.model;
+    }
     [[nodiscard]] uint64_t weights_of(size_t index) const { return plan_.entries[index].info.weights(); }
 
     // What the journal promises is checked against the part file: an entry whose bytes are not those is made
@@ -274,6 +280,7 @@ class Job {
                 break;
             case PlanEntry::Action::copy:
                 payload = plan_.base_file().payload(entry.source);
+                make_tensor_decoder(entry.info, payload)->check();  // what verify would refuse is no result
                 break;
             case PlanEntry::Action::encode:
                 made = encode(entry, tensor.stats);
@@ -287,10 +294,8 @@ class Job {
         writer_.write_payload(index, payload);
         tensor.seconds = seconds_since(start);
         journal_.add(index, {.xxh3 = xxh3(payload), .report = tensor});
-        if (entry.action == PlanEntry::Action::copy) {
-            plan_.base_file().release(entry.source);
-        } else if (entry.action != PlanEntry::Action::key_values) {
-            plan_.model->release(entry.source);
+        if (entry.action != PlanEntry::Action::key_values) {
+            file_of(entry).release(entry.source);
         }
         return tensor;
     }
@@ -349,14 +354,34 @@ class Job {
     EncodeReport report_;
 };
 
+/// True for a part whose journal a kill kept from being begun: the head of a knot is written last.
+bool nothing_written_yet(const std::filesystem::path& part) {
+    const MappedFile file(part);
+    const Bytes head = file.bytes().first(std::min<size_t>(file.bytes().size(), format::KnotHeader::kBytes));
+    return std::ranges::all_of(head, [](std::byte byte) { return byte == std::byte{0}; });
+}
+
 void check_part(const EncodeOptions& options) {
     auto part = options.out;
     part += ".part";
     const auto journal = EncodeJournal::path_of(options.out);
+    const auto not_ours = [](const std::filesystem::path& path) {
+        throw Error(ErrorCode::output_exists,
+                    fmt::format("{}: is there, and no unfinished encode: move it away", path.string()));
+    };
+    if (std::filesystem::exists(journal) && !EncodeJournal::is_one(journal)) {
+        not_ours(journal);
+    }
     if (!std::filesystem::exists(part)) {  // a journal alone is of a knot that is no longer here
         std::error_code ignored;
         std::filesystem::remove(journal, ignored);
-    } else if (!options.resume) {
+        return;
+    }
+    if (!std::filesystem::exists(journal) && !nothing_written_yet(part)) {
+        not_ours(part);
+    }
+    if (!options.resume) {
+        const OutputFile held(options.out, OutputFile::OnAbandon::keep);  // busy where another process works
         throw Error(
             ErrorCode::output_exists,
             fmt::format("{}: an unfinished encode is there: continue it with --resume, or delete it and {}",
@@ -397,7 +422,10 @@ EncodeReport encode_model(const EncodePlan& plan, Monitor& monitor) {
                 fmt::format("interrupted: what is finished is kept in {}.part; continue with --resume",
                             plan.options.out.string()));
         }
-        throw;
+        throw Error(error.code(),
+                    fmt::format("{}; what is finished is kept in {}.part: continue with --resume "
+                                "once that is mended, or delete it and its journal",
+                                error.what(), plan.options.out.string()));
     }
 }
 

@@ -188,11 +188,6 @@ size_t find_in_model(const EncodePlan& plan, const TensorInfo& wanted) {
             fmt::format("{} in {}, {} in the base {}: they are not the same model", shape_text(found),
                         plan.model->path().string(), shape_text(wanted), plan.base_file().path().string()));
     }
-    if (is_kaiju_type(found.type)) {
-        refuse(ErrorCode::bad_input, wanted.name,
-               fmt::format("{} has it as {} already: encode from an f16, bf16, f32 or stock file",
-                           plan.model->path().string(), found.type));
-    }
     return *index;
 }
 
@@ -245,15 +240,21 @@ PlanEntry plan_tensor(const EncodePlan& plan, size_t base_index, const std::stri
     const TensorInfo& tensor = plan.base_file().tensors()[base_index];
     PlanEntry entry{.info = tensor};
     entry.source = base_index;
+    const size_t in_model = find_in_model(plan, tensor);
     if (type == kCopy) {
         return entry;
+    }
+    if (const std::string& stored = plan.model->tensors()[in_model].type; is_kaiju_type(stored)) {
+        refuse(ErrorCode::bad_input, tensor.name,
+               fmt::format("{} has it as {} already: encode from an f16, bf16, f32 or stock file",
+                           plan.model->path().string(), stored));
     }
     if (tensor.shape.size() != 2) {
         refuse(ErrorCode::bad_input, tensor.name,
                fmt::format("{} has {} dimension(s): only matrices can be {}", shape_text(tensor),
                            tensor.shape.size(), type));
     }
-    entry.source = find_in_model(plan, tensor);
+    entry.source = in_model;
     entry.info.type = type;
     if (is_kaiju_type(type)) {
         entry.action = PlanEntry::Action::encode;

@@ -25,13 +25,6 @@ TokenStanding standing(std::span<const float> logits, Token token) {
     return {.token = token, .logit = logits[index], .rank = rank_of(logits, index)};
 }
 
-void require_scope(const format::ModelFile& file) {
-    const format::KeyValues key_values(file.key_values());
-    if (const auto reason = codec::out_of_scope(key_values, file.tensors())) {
-        throw Error(ErrorCode::missing, fmt::format("{}: not gate-ready: {}", file.path().string(), *reason));
-    }
-}
-
 /// A qspec that cannot gate this model is a prerequisite that is not there, whatever is wrong with it.
 void require_ready(const format::Qspec& qspec, const runtime::Engine& model, const std::string& name) {
     try {
@@ -89,6 +82,13 @@ void judge_limits(GateResult& result, const GateOptions& options) {
 }
 
 }  // namespace
+
+void require_scope(const format::ModelFile& file) {
+    const format::KeyValues key_values(file.key_values());
+    if (const auto reason = codec::out_of_scope(key_values, file.tensors())) {
+        throw Error(ErrorCode::missing, fmt::format("{}: not gate-ready: {}", file.path().string(), *reason));
+    }
+}
 
 Minted mint_gate(const format::ModelFile& file, const runtime::Engine& model, const MintOptions& options,
                  const Monitor& monitor) {

@@ -42,6 +42,10 @@ struct Minted {
     bool refused = false;  ///< the margin is under the minimum: not to be used as a gate
 };
 
+/// Throws missing for a model outside the encoder's scope (codec/scope.h). To be asked before an engine loads
+/// the model, which may fail for the same reason in other words.
+void require_scope(const format::ModelFile& file);
+
 /// Makes a qspec from a full-precision model: the argmax after the prompt, and the token it must beat.
 /// Throws usage for an id or a reject_token that cannot be, missing where the architecture is outside the
 /// encoder.

@@ -26,6 +26,9 @@ std::string_view value_after(std::string_view header, std::string_view key) {
 std::vector<uint64_t> parse_shape(std::string_view text) {
     std::vector<uint64_t> shape;
     text = text.substr(0, text.find(')'));
+    if (text.find('-') != std::string_view::npos) {
+        throw Error(ErrorCode::bad_input, "a negative dimension");
+    }
     for (size_t at = text.find_first_of("0123456789"); at != std::string_view::npos;
          at = text.find_first_of("0123456789")) {
         text.remove_prefix(at);
@@ -68,6 +71,9 @@ NpyFile::NpyFile(const std::filesystem::path& path) : file_(path) {
         }
         rows_ = shape.size() == 2 ? shape[0] : 1;
         cols_ = shape.back();
+        if (rows_ == 0 || cols_ == 0) {
+            throw Error(ErrorCode::bad_input, "no values in it");
+        }
         values_ = reader.take(
             checked_mul(checked_mul(rows_, cols_, "the matrix"), sizeof(float), "the matrix"), "values");
         if (reader.remaining() != 0) {

@@ -24,8 +24,11 @@ bool native_by_default(const std::filesystem::path& path) {
     if (!file->is_knot() || file->key_values().empty()) {
         return false;
     }
-    return within(path.string(),
-                  [&] { return native_runs(format::KeyValues(file->key_values()).architecture()); });
+    return within(path.string(), [&] {
+        const format::KeyValues key_values(file->key_values());
+        return native_runs(key_values.architecture()) &&
+               key_values.find_u32(key_values.arch_key("expert_count")).value_or(0) == 0;
+    });
 }
 
 }  // namespace

@@ -110,10 +110,10 @@ TEST(Commands, NumbersAreReadStrictly) {
         }
         ++numbers;
         const bool whole = !takes("0.5");
-        for (const char* value : {"0x10", "nan", "inf", "1e999", "+1", " 1", "1 ", "1_000"}) {
+        for (const char* value : {"0x10", "nan", "inf", "1e999", "+1", " 1", "1 ", "1_000", "010", "00.1", "-00.1"}) {
             EXPECT_FALSE(takes(value)) << name << " " << option.get_name() << " " << value;
         }
-        for (const char* value : {"010", "-010", "1.0", "1e1", "99999999999999999999999"}) {
+        for (const char* value : {"-010", "1.0", "1e1", "99999999999999999999999"}) {
             EXPECT_FALSE(whole && takes(value)) << name << " " << option.get_name() << " " << value;
         }
         for (const char* value : {"-1", "nan", "1e300"}) {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "codec/encode_fixture.h"
@@ -225,6 +226,42 @@ TEST(EncodeModel, TheSizeIsKnownBeforehandToTheByte) {
         }
         EXPECT_EQ(plan.payload_bytes(), payload);
     }
+}
+
+TEST(EncodeModel, WhatIsNotAnUnfinishedEncodeIsLeftAlone) {
+    const EncodeFixture fixture;
+    EncodeOptions options = fixture.options();
+    for (const char* name : {"out.knot.part.journal", "out.knot.part"}) {
+        for (const bool resume : {false, true}) {
+            write_new_file(fixture.folder() / name, "precious");
+            options.resume = resume;
+            expect_error(ErrorCode::output_exists, "move it away", [&] { (void)encode(options); });
+            EXPECT_EQ(kaiju::test::slurp(fixture.folder() / name), "precious");
+            std::filesystem::remove(fixture.folder() / name);
+        }
+    }
+    // A kill between the two leaves a part without a journal, in which nothing is written yet.
+    write_new_file(fixture.folder() / "out.knot.part", std::string(100, '\0'));
+    options.resume = true;
+    EXPECT_EQ(encode(options), encode(fixture.options("other.knot")));
+}
+
+TEST(EncodeModel, WhatVerifyWouldRefuseIsNotCopiedAndWhatIsKeptIsSaid) {
+    const EncodeFixture fixture;
+    EncodeOptions options = fixture.options();
+    {
+        const auto file = format::ModelFile::open(options.model);
+        const auto offset =
+            file->payload(*file->find("output_norm.weight")).data() - file->mappings().front().bytes().data();
+        const float infinite = std::numeric_limits<float>::infinity();
+        std::fstream raw(options.model, std::ios::in | std::ios::out | std::ios::binary);
+        raw.seekp(offset);
+        raw.write(reinterpret_cast<const char*>(&infinite), sizeof(infinite));
+    }
+    expect_error(ErrorCode::bad_input, "output_norm.weight", [&] { (void)encode(options); });
+    options.resume = true;
+    expect_error(ErrorCode::bad_input, "out.knot.part: continue with --resume",
+                 [&] { (void)encode(options); });
 }
 
 TEST(EncodeModel, TwoProcessesDoNotWriteOneOutput) {

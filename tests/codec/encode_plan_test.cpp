@@ -187,6 +187,8 @@ TEST(EncodePlan, BaseMustBeTheSameModel) {
     refused_base({.ffn = 216}, ErrorCode::bad_input, "not the same model");
     refused_base({.layers = 1}, ErrorCode::missing, "not the same model");
     refused_base({.layers = 3}, ErrorCode::missing, "not the same model");
+    refused_base({.kv_heads = 4}, ErrorCode::bad_input, "not the same model");
+    refused_base({.extra_tensor = "blk.0.extra.weight"}, ErrorCode::missing, "blk.0.extra.weight");
 
     EncodeOptions options = fixture.options();
     options.base = kaiju::test::write_tiny_model(fixture.folder() / "base.gguf", {.type = GGML_TYPE_Q8_0});

@@ -1,6 +1,7 @@
 #include "codec/compare.h"
 
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "bytes.h"
@@ -35,6 +36,20 @@ std::filesystem::path write(const std::filesystem::path& path, const std::vector
     }
     writer.finish(nlohmann::json::object());
     return path;
+}
+
+TEST(Compare, a_nan_is_a_difference_whatever_follows_it) {
+    const test::TemporaryFolder folder;
+    const uint64_t cols = 70000;  // two pieces of rows, so that the sums of pieces meet it too
+    std::vector<float> values(2 * cols, 1.0F);
+    const KnotFile good(write(folder / "a", {{{"w", "F32", {2, cols}, 0}, values}}));
+    values[3] = std::numeric_limits<float>::quiet_NaN();
+    const KnotFile bad(write(folder / "b", {{{"w", "F32", {2, cols}, 0}, values}}));
+    Monitor quiet;
+    for (const auto& found : {compare_models(good, bad, 1, quiet), compare_models(bad, good, 2, quiet)}) {
+        EXPECT_FALSE(found.at(0).values_equal());
+        EXPECT_TRUE(std::isnan(found.at(0).max_abs.value()));
+    }
 }
 
 TEST(Compare, says_how_far_tensors_are_apart) {
