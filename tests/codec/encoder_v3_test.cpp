@@ -197,8 +197,8 @@ TEST(EncoderV3, DampsMoreWhereTheCovarianceIsNotPositiveDefinite) {
     }
     const lattice::CodebookSearch search(lattice::Parity::free);
     const EncoderV3 encoder = make_encoder(c, search, {.damp = 0.0});
-    EXPECT_GT(encoder.used_damp(), 0.0);
-    EXPECT_LE(encoder.used_damp(), 1.0);
+    EXPECT_GT(encoder.more_damp(), 0.0);
+    EXPECT_LE(encoder.more_damp(), 1.0);
 }
 
 TEST(EncoderV3, DampsMoreWhereSamplesAreFew) {

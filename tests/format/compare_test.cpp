@@ -1,6 +1,7 @@
 #include "codec/compare.h"
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -30,8 +31,12 @@ std::filesystem::path write(const std::filesystem::path& path, const std::vector
     format::KnotWriter writer(path, list);
     for (size_t i = 0; i < tensors.size(); ++i) {
         std::vector<std::byte> bytes(list[i].nbytes);
-        StockEncoder(list[i].type)
-            .encode_rows(tensors[i].values.data(), list[i].rows(), list[i].cols(), bytes.data());
+        if (list[i].type == "F32") {  // as it is, numbers or not
+            std::memcpy(bytes.data(), tensors[i].values.data(), bytes.size());
+        } else {
+            StockEncoder(list[i].type)
+                .encode_rows(tensors[i].values.data(), list[i].rows(), list[i].cols(), bytes.data());
+        }
         writer.write_payload(i, bytes);
     }
     writer.finish(nlohmann::json::object());
