@@ -122,15 +122,15 @@ Command gate_command(const GateParameters& gate, const std::string& stem, const 
     };
     if (!gate.text.empty()) {
         add("--text", "in/text");
+        if (gate.ctx) {
+            add("--ctx", fmt::format("{}", *gate.ctx));
+        }
+        if (gate.chunks) {
+            add("--chunks", fmt::format("{}", *gate.chunks));
+        }
     }
     if (!gate.reference.empty()) {
         add("--reference", gate.reference == "f16" ? from.model : "in/reference");
-    }
-    if (gate.ctx) {
-        add("--ctx", fmt::format("{}", *gate.ctx));
-    }
-    if (gate.chunks) {
-        add("--chunks", fmt::format("{}", *gate.chunks));
     }
     if (gate.ppl_max) {
         add("--ppl-max", fmt::format("{}", *gate.ppl_max));
