@@ -18,6 +18,7 @@ SKETCH, FULL = "--sketch {sketch}", "--covariance {covariance}"
 PLAIN = "--sweeps 0 --descent 0 --keep-scale"
 FULL4 = FULL + " --step-search 4"
 V3 = "--encoder v3 "
+KAIJU4 = "--wire KAIJU4 "
 ROWS = {
     "v1": "--encoder v1",
     "no feedback, 1 step": f"{V3}{SKETCH} --fold none {PLAIN} --step-search 1 --codebook leech",
@@ -31,6 +32,11 @@ ROWS = {
     "+ five steps": f"{V3}{FULL} --sweeps 0",
     "v3, sketch": f"{V3}{SKETCH}",
     "v3, full": f"{V3}{FULL}",
+    "KAIJU4, 2.5 bits, full": f"{KAIJU4}{FULL} --bits 2.5",
+    "KAIJU4, 3 bits, sketch": f"{KAIJU4}{SKETCH} --bits 3",
+    "KAIJU4, 3 bits, full, no sweep": f"{KAIJU4}{FULL} --bits 3 --sweeps 0",
+    "KAIJU4, 3 bits, full": f"{KAIJU4}{FULL} --bits 3",
+    "KAIJU4, 4 bits, full": f"{KAIJU4}{FULL} --bits 4",
 }
 
 
