@@ -159,7 +159,7 @@ int run(Session& session, const Options& given) {
         options.encoder = options.wire == "KAIJU4" ? "v3" : "v1";
     }
     given.v3.require_reader(options.encoder);
-    options.v3 = given.v3.options(!options.covariance.empty());
+    options.v3 = given.v3.options(!options.covariance.empty(), options.wire == "KAIJU4");
     for (const CLI::Option* option : given.of_kaiju4) {
         if (option->count() > 0 && options.wire != "KAIJU4") {
             throw Error(ErrorCode::usage,

@@ -175,7 +175,7 @@ int run(Session& session, const Options& options) {
     encode.covariance = options.covariance;
     encode.decoder = options.decoder;
     options.v3.require_reader(options.encoder);
-    encode.v3 = options.v3.options(!options.covariance.empty());
+    encode.v3 = options.v3.options(!options.covariance.empty(), false);
     codec::check_encoder(encode);
     if (options.model.empty() && options.input.empty()) {
         throw Error(ErrorCode::usage, "name the matrix: --model and --tensor, or --input");

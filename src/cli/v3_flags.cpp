@@ -8,7 +8,7 @@
 
 namespace kaiju::cli {
 
-codec::V3Options V3Flags::options(bool full_covariance) const {
+codec::V3Options V3Flags::options(bool full_covariance, bool kaiju4) const {
     codec::V3Options made = values;
     made.fold = stats::fold_of(fold);
     const codec::V3Options defaults = codec::v3_defaults(full_covariance);
@@ -26,7 +26,7 @@ codec::V3Options V3Flags::options(bool full_covariance) const {
         throw Error(ErrorCode::usage, fmt::format("--side-band {}: first and last are known", side_band));
     }
     made.side_band = side_band == "last" ? stats::SideBand::last : stats::SideBand::first;
-    made.refit_scale = !keep_scale;
+    made.refit_scale = refit_scale || (!keep_scale && !kaiju4);
     return made;
 }
 
@@ -87,7 +87,12 @@ void add_v3_flags(CLI::App& command, V3Flags& flags, std::vector<const CLI::Opti
             "v3: last: the 8-bit columns take up what the blocks leave; first: their errors are fed to the "
             "blocks")
         ->capture_default_str();
-    command.add_flag("--keep-scale", flags.keep_scale, "v3: leave row scales as the rows' RMS suggests");
+    auto* const keep = command.add_flag("--keep-scale", flags.keep_scale,
+                                        "v3: leave row scales as the rows' RMS suggests (KAIJU4's default)");
+    command
+        .add_flag("--refit-scale", flags.refit_scale,
+                  "v3: fit row scales to the codes in closed form (KAIJU1's default)")
+        ->excludes(keep);
     flags.options_of_v3 = std::move(more);
     for (const CLI::Option* option : command.get_options()) {
         if (std::find(before.begin(), before.end(), option) == before.end()) {

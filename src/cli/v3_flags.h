@@ -18,11 +18,12 @@ struct V3Flags {
     std::string order = "activation";
     std::string side_band = "last";
     bool keep_scale = false;
+    bool refit_scale = false;
     std::optional<int> step_search;
     std::optional<int> sweeps;
 
     /// What was not asked for is as v3_defaults has it. Throws usage for names that are not known.
-    [[nodiscard]] codec::V3Options options(bool full_covariance) const;
+    [[nodiscard]] codec::V3Options options(bool full_covariance, bool kaiju4) const;
 
     /// Throws usage where an option that only v3 reads was given to another encoder.
     void require_reader(std::string_view encoder) const;

@@ -144,21 +144,29 @@ void EncoderKaiju4::encode_rows(const float* weights, size_t count, std::byte* r
     for (size_t n = 0; n < piece.groups.size(); ++n) {
         load(weights + n * kLanes * layout_.cols, rows_of(n), piece.groups[n]);
     }
-    covariance_->half_times(piece.w.data(), piece.hw.data(), piece.groups.size());
+    // Products with a full covariance take as long as the feedback. Only the fit of scales needs those of all
+    // rows; for the telemetry a sample does.
+    const size_t multiplied = options_.refit_scale ? piece.groups.size() : 1;
+    covariance_->half_times(piece.w.data(), piece.hw.data(), multiplied);
     first_pass(piece);
     for (int n = 0; n < options_.sweeps; ++n) {
         if (options_.refit_scale) {
-            multiply(piece);
+            multiply(piece, multiplied);
             refit(piece);
         }
         sweep(piece);
     }
-    multiply(piece);
+    multiply(piece, multiplied);
     if (options_.refit_scale && options_.fold != stats::Fold::published) {
         refit(piece);
     }
     for (size_t n = 0; n < piece.groups.size(); ++n) {
         write(rows_of(n), piece.groups[n], records + n * kLanes * layout_.row_bytes(), stats + n * kLanes);
+    }
+    const double rows_a_row =
+        options_.refit_scale ? 1 : static_cast<double>(count) / static_cast<double>(rows_of(0));
+    for (size_t n = 0; n < multiplied; ++n) {
+        add_full(rows_of(n), piece.groups[n], rows_a_row, stats + n * kLanes);
     }
 }
 
@@ -355,8 +363,8 @@ void EncoderKaiju4::descend(const float* metric, Group& group) const {
 }
 
 // v = mult x, and H v.
-void EncoderKaiju4::multiply(Piece& piece) const {
-    for (const Group& group : piece.groups) {
+void EncoderKaiju4::multiply(Piece& piece, size_t groups) const {
+    for (const Group& group : std::span(piece.groups).first(groups)) {
         for (size_t i = 0; i < layout_.n_blocks() * kBlock; ++i) {
             for (size_t lane = 0; lane < kLanes; ++lane) {
                 const size_t at = i / kBlock * kLanes + lane;
@@ -365,7 +373,7 @@ void EncoderKaiju4::multiply(Piece& piece) const {
             }
         }
     }
-    covariance_->half_times(piece.v.data(), piece.hv.data(), piece.groups.size());
+    covariance_->half_times(piece.v.data(), piece.hv.data(), groups);
 }
 
 // e = s v - w: e'Ŝe is least at s = v'Ŝw / v'Ŝv.
@@ -391,8 +399,8 @@ void EncoderKaiju4::refit(Piece& piece) const {
     }
 }
 
-void EncoderKaiju4::write(size_t count, const Group& group, std::byte* records, EncodeStats* stats) const {
-    const size_t cols = layout_.cols;
+// Excess and energy in the metric of the covariance; each row stands for `rows`.
+void EncoderKaiju4::add_full(size_t count, const Group& group, double rows, EncodeStats* stats) const {
     std::vector<float> he(group.e.size());
     for (size_t at = 0; at < he.size(); ++at) {
         he[at] = group.row_scale[at % kLanes] * group.hv[at] - group.hw[at];
@@ -401,6 +409,14 @@ void EncoderKaiju4::write(size_t count, const Group& group, std::byte* records, 
     Lanes energy;
     lanes_.dot(he.data(), group.e.data(), he.size() / kLanes, excess.data());
     lanes_.dot(group.hw, group.w, he.size() / kLanes, energy.data());
+    for (size_t r = 0; r < count; ++r) {
+        stats[r].full_excess += 2.0 * rows * excess[r];
+        stats[r].full_energy += 2.0 * rows * energy[r];
+    }
+}
+
+void EncoderKaiju4::write(size_t count, const Group& group, std::byte* records, EncodeStats* stats) const {
+    const size_t cols = layout_.cols;
     std::vector<double> delta(cols);
     std::vector<double> weight(cols);
     const auto back = [&](std::vector<double>& x) {  // out of the rotated basis
@@ -423,8 +439,6 @@ void EncoderKaiju4::write(size_t count, const Group& group, std::byte* records, 
             ++stats[r].blocks;
             ++stats[r].multipliers[group.q[at]];
         }
-        stats[r].full_excess += 2.0 * excess[r];
-        stats[r].full_energy += 2.0 * energy[r];
         for (size_t i = 0; i < cols; ++i) {
             delta[i] = group.e[i * kLanes + r];
             weight[i] = group.w[i * kLanes + r];

@@ -24,8 +24,9 @@ inline constexpr uint64_t kRotationSeed = 4;
 
 /// Rows are rotated, then encoded block by block as EncoderV3 does: each block aims at what the errors
 /// committed before it leave to be desired, its candidates at every multiplier are compared in the
-/// covariance's metric. Row scales are refitted in closed form. 16 rows in lockstep; bytes do not depend on
-/// which, on threads or on the instruction set.
+/// covariance's metric. Row scales are refitted in closed form where the options want it; else excess and
+/// energy in the covariance's metric are told from the first 16 of every 64 rows. 16 rows in lockstep; bytes
+/// do not depend on which, on threads or on the instruction set.
 class EncoderKaiju4 final : public RowEncoder {
   public:
     /// importance: mean square of each input column. Of the options, those about the side-band and the code
@@ -60,12 +61,13 @@ class EncoderKaiju4 final : public RowEncoder {
     void load(const float* weights, size_t count, Group& group) const;
     void first_pass(Piece& piece) const;
     void sweep(Piece& piece) const;
-    void multiply(Piece& piece) const;
+    void multiply(Piece& piece, size_t groups) const;
     void refit(Piece& piece) const;
     void search_block(const Aim& aim, Piece& piece) const;
     void compare(const Aim& aim, size_t n, uint32_t lanes, Piece& piece) const;
     void descend(const float* metric, Group& group) const;
     void write(size_t count, const Group& group, std::byte* records, EncodeStats* stats) const;
+    void add_full(size_t count, const Group& group, double rows, EncodeStats* stats) const;
 
     kaiju4::Layout layout_;
     std::vector<float> importance_;
