@@ -52,6 +52,12 @@ Weights::Weights(const format::ModelFile& file, Activations activations, int thr
                           .no_alloc = true})),
       used_(file.tensors().size(), false) {}
 
+// The roundings of few activations do not average out, and a product with few costs little either way.
+Activations Weights::activations_for(uint64_t cols) const {
+    constexpr uint64_t kFew = 256;
+    return cols < kFew ? Activations::f32 : activations_;
+}
+
 Bytes Weights::checked_payload(size_t index) {
     monitor_.check_cancelled();
     used_[index] = true;
@@ -77,7 +83,7 @@ const Matrix* Weights::matrix(const std::string& name, uint64_t rows, uint64_t c
         matrix->cols = cols;
         const Bytes payload = checked_payload(*index);
         if (codec::is_kaiju_type(info.type)) {
-            matrix->packed = pack_matrix(info, payload, activations_, threads_);
+            matrix->packed = pack_matrix(info, payload, activations_for(cols), threads_);
             if (looked_up) {
                 matrix->decoder = codec::make_tensor_decoder(info, payload);
             } else {

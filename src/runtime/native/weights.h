@@ -52,6 +52,7 @@ class Weights {
 
   private:
     [[nodiscard]] Bytes checked_payload(size_t index);
+    [[nodiscard]] Activations activations_for(uint64_t cols) const;
 
     const format::ModelFile& file_;
     Activations activations_;
