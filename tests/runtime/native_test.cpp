@@ -200,10 +200,12 @@ TEST_F(NativeTest, ManyTokensGoInParts) {
 }
 
 TEST_F(NativeTest, AKnotRunsAsItsDecodedWeightsDo) {
-    for (const auto& shape : {TinyModelOptions{.type = GGML_TYPE_F16},
-                              {.width = 120, .type = GGML_TYPE_F16, .tied = true},
-                              {.type = GGML_TYPE_F16, .biases = true, .architecture = "qwen2"},
-                              {.layers = 3, .type = GGML_TYPE_F16, .architecture = "gemma3", .window = 16}}) {
+    // Wide enough for 8-bit activations; the first has matrices of both kinds.
+    for (const auto& shape :
+         {TinyModelOptions{.ffn = 384, .type = GGML_TYPE_F16},
+          {.width = 264, .ffn = 288, .type = GGML_TYPE_F16, .tied = true},
+          {.width = 288, .type = GGML_TYPE_F16, .biases = true, .architecture = "qwen2"},
+          {.width = 288, .layers = 3, .type = GGML_TYPE_F16, .architecture = "gemma3", .window = 16}}) {
         const TemporaryFolder folder;
         const auto knot = kaiju::test::write_tiny_knot(folder, shape);
         const auto tokens = some_tokens(kLength);
