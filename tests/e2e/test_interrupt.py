@@ -56,7 +56,7 @@ class Interrupt(KaijuTest):
             self.assertFalse((self.folder / "b.knot").exists(), "an unfinished file has the final name")
             self.assertTrue((self.folder / "b.knot.part").exists(), "nothing to resume")
         answer = self.answer(*self.COMMAND, "--out", "b.knot", "--resume")
-        self.assertGreater(answer["resumed"], 2)
+        self.assertGreaterEqual(answer["resumed"], 2, "what the kill left; the others may have come before any entry")
         self.assertEqual(self.sha256("a.knot"), self.sha256("b.knot"))
         left = sorted(name for name in os.listdir(self.folder) if name.startswith("b.knot"))
         self.assertEqual(left, ["b.knot"], "the job left something behind")
