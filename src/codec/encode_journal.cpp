@@ -89,8 +89,9 @@ bool EncodeJournal::is_one(const fs::path& path) {
     const MappedFile file(path);
     const std::string_view text = as_text(file.bytes());
     const size_t end = text.find('\n');
-    return end == std::string_view::npos ? kBegin.starts_with(text.substr(0, kBegin.size()))
-                                         : json::accept(text.substr(0, end));
+    return end == std::string_view::npos
+               ? kBegin.starts_with(text.substr(0, kBegin.size()))
+               : json::parse(text.substr(0, end), nullptr, false).contains("sources");
 }
 
 EncodeJournal::EncodeJournal(const fs::path& out, const json& settings) : path_(path_of(out)) {

@@ -40,7 +40,7 @@ json entry_list(const EncodePlan& plan) {
 }
 
 json v3_json(const V3Options& v3, bool by_samples) {
-    const json damp = by_samples && !v3.damp ? json("by samples") : json(damp_of(v3, 0, 0));
+    const json damp = by_samples && !v3.damp ? json("by samples") : json(damp_of(v3));
     return {{"fold", stats::fold_name(v3.fold)},
             {"codebook", v3.codebook == lattice::Parity::free ? "free" : "leech"},
             {"comp_cap", v3.comp_cap},
@@ -232,6 +232,9 @@ class Job {
         return std::move(report_);
     }
 
+    /// The unfinished knot.
+    [[nodiscard]] const std::filesystem::path& part() const { return writer_.temporary(); }
+
   private:
     /// Where an entry's content comes from.
     [[nodiscard]] const format::ModelFile& file_of(const PlanEntry& entry) const {
@@ -422,10 +425,12 @@ EncodeReport encode_model(const EncodePlan& plan, Monitor& monitor) {
                 fmt::format("interrupted: what is finished is kept in {}.part; continue with --resume",
                             plan.options.out.string()));
         }
-        throw Error(error.code(),
-                    fmt::format("{}; what is finished is kept in {}.part: continue with --resume "
-                                "once that is mended, or delete it and its journal",
-                                error.what(), plan.options.out.string()));
+        if (!std::filesystem::exists(job.part())) {  // the knot is complete: it was something after it
+            throw;
+        }
+        throw Error(error.code(), fmt::format("{}; what is finished is kept in {}: continue with --resume "
+                                              "once that is mended, or delete it and its journal",
+                                              error.what(), job.part().string()));
     }
 }
 

@@ -120,8 +120,7 @@ EncoderKaiju4::EncoderKaiju4(const kaiju4::Layout& layout, std::span<const float
       multipliers_(kSteps),
       covariance_(covariance(rotation_, kBlock * layout.n_blocks() - layout.cols)) {
     check_importance(importance, layout.cols);
-    sequential_ =
-        covariance_->sequential(options.fold, stats::SideBand::last, damp_of(options, 0, 0), used_damp_);
+    sequential_ = covariance_->sequential(options.fold, stats::SideBand::last, damp_of(options), used_damp_);
     if (options.sweeps > 0) {
         joint_ = covariance_->joint(used_damp_);
     }

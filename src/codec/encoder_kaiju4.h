@@ -48,7 +48,7 @@ class EncoderKaiju4 final : public RowEncoder {
     [[nodiscard]] static uint64_t bytes_per_thread(const kaiju4::Layout& layout);
 
     /// Damping that the factorisation took where what the options ask for was not enough, else 0.
-    [[nodiscard]] double more_damp() const { return used_damp_ > damp_of(options_, 0, 0) ? used_damp_ : 0; }
+    [[nodiscard]] double more_damp() const { return used_damp_ > damp_of(options_) ? used_damp_ : 0; }
 
   private:
     static constexpr size_t kRowsPerPiece = 4 * stats::kLanes;

@@ -141,8 +141,7 @@ EncoderV3::EncoderV3(const kaiju1::Layout& layout, std::span<const float> import
         order_bulk(importance);
     }
     covariance_ = covariance(columns(), layout.n_hi);
-    sequential_ =
-        covariance_->sequential(options.fold, options.side_band, damp_of(options, 0, 0), used_damp_);
+    sequential_ = covariance_->sequential(options.fold, options.side_band, damp_of(options), used_damp_);
     if (options.sweeps > 0) {
         joint_ = covariance_->joint(used_damp_);
     }

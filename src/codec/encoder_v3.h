@@ -36,7 +36,7 @@ struct V3Options {
 /// The part of the mean diagonal that is added: what the options give, else 0.01; for KAIJU4 and a full
 /// covariance 0.4 inputs / samples where that is more, since what few samples say of small directions is
 /// noise (docs/kaiju4-design.md, "Damping"). samples: 0 where it does not depend on them.
-[[nodiscard]] double damp_of(const V3Options& options, uint64_t inputs, uint64_t samples);
+[[nodiscard]] double damp_of(const V3Options& options, uint64_t inputs = 0, uint64_t samples = 0);
 
 /// Throws usage for a number outside its range.
 void check(const V3Options& options);
@@ -73,7 +73,7 @@ class EncoderV3 final : public Kaiju1RowEncoder {
     void add_legacy(const float* weights, const float* mine, size_t count, EncodeStats& stats) const;
 
     /// Damping that the factorisation took where what the options ask for was not enough, else 0.
-    [[nodiscard]] double more_damp() const { return used_damp_ > damp_of(options_, 0, 0) ? used_damp_ : 0; }
+    [[nodiscard]] double more_damp() const { return used_damp_ > damp_of(options_) ? used_damp_ : 0; }
 
   private:
     struct Group;

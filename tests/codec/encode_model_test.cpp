@@ -155,7 +155,16 @@ TEST(EncodeModel, ATelemetryThatCouldNotBeWrittenIsHadByResuming) {
     const EncodePlan plan = plan_encode(options);
     std::filesystem::remove(folder);
     Monitor monitor;
-    expect_error(ErrorCode::missing, "--resume", [&] { (void)encode_model(plan, monitor); });
+    std::string said;
+    expect_error(ErrorCode::missing, "--resume", [&] {
+        try {
+            (void)encode_model(plan, monitor);
+        } catch (const Error& error) {
+            said = error.what();
+            throw;
+        }
+    });
+    EXPECT_EQ(said.find("delete it"), std::string::npos) << said;
     const std::string knot = kaiju::test::slurp(options.out);
     (void)encode(fixture.options("other.knot"));
     EXPECT_EQ(checksums(options.out), checksums(fixture.folder() / "other.knot"))
@@ -233,11 +242,13 @@ TEST(EncodeModel, WhatIsNotAnUnfinishedEncodeIsLeftAlone) {
     EncodeOptions options = fixture.options();
     for (const char* name : {"out.knot.part.journal", "out.knot.part"}) {
         for (const bool resume : {false, true}) {
-            write_new_file(fixture.folder() / name, "precious");
-            options.resume = resume;
-            expect_error(ErrorCode::output_exists, "move it away", [&] { (void)encode(options); });
-            EXPECT_EQ(kaiju::test::slurp(fixture.folder() / name), "precious");
-            std::filesystem::remove(fixture.folder() / name);
+            for (const std::string precious : {"precious", "{\"precious\":1}\n"}) {
+                write_new_file(fixture.folder() / name, precious);
+                options.resume = resume;
+                expect_error(ErrorCode::output_exists, "move it away", [&] { (void)encode(options); });
+                EXPECT_EQ(kaiju::test::slurp(fixture.folder() / name), precious);
+                std::filesystem::remove(fixture.folder() / name);
+            }
         }
     }
     // A kill between the two leaves a part without a journal, in which nothing is written yet.

@@ -20,12 +20,12 @@ class LookUpNode final : public FallibleNode {
   private:
     void work(ggml_tensor* node, int ith, int nth) override {
         const auto* tokens = static_cast<const int32_t*>(node->src[0]->data);
-        for (int64_t i = ith; i < node->ne[1]; i += nth) {
-            within("tensor " + embedding_.name, [&] {
+        within("tensor " + embedding_.name, [&] {
+            for (int64_t i = ith; i < node->ne[1]; i += nth) {
                 embedding_.decoder->decode_rows(static_cast<uint64_t>(tokens[i]), 1,
                                                 static_cast<float*>(node->data) + i * node->ne[0]);
-            });
-        }
+            }
+        });
     }
 
     const Matrix& embedding_;
