@@ -3,13 +3,19 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
+#include <chrono>
+#include <thread>
+
 #include "base/error.h"
 
 namespace kaiju::zoo {
 
 namespace {
 
-constexpr int kPatienceMilliseconds = 30'000;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kPatience{30'000};
+constexpr std::chrono::milliseconds kPause{5};
 
 using Statement = std::unique_ptr<sqlite3_stmt, int (*)(sqlite3_stmt*)>;
 
@@ -75,7 +81,7 @@ Database::Database(const std::filesystem::path& path) : path_(path) {
         throw Error(ErrorCode::io, fmt::format("{}: {}", path.string(), reason));
     }
     try {
-        sqlite3_busy_timeout(handle_, kPatienceMilliseconds);
+        sqlite3_busy_timeout(handle_, static_cast<int>(kPatience.count()));
         (void)query("PRAGMA journal_mode=WAL");
         run("PRAGMA synchronous=FULL");
         run("PRAGMA foreign_keys=ON");
@@ -100,10 +106,19 @@ std::vector<SqlRow> Database::query(const std::string& sql, const std::vector<Sq
         bind(statement.get(), static_cast<int>(i) + 1, values[i]);
     }
     std::vector<SqlRow> rows;
+    const auto deadline = Clock::now() + kPatience;
     for (;;) {
         const int code = sqlite3_step(statement.get());
         if (code == SQLITE_DONE) {
             return rows;
+        }
+        // SQLite does not wait where two that wait could wait for each other (both want to turn a new file
+        // to WAL mode, say). Outside a transaction a statement that was refused has done nothing yet.
+        if (code == SQLITE_BUSY && rows.empty() && sqlite3_get_autocommit(handle_) != 0 &&
+            Clock::now() < deadline) {
+            sqlite3_reset(statement.get());
+            std::this_thread::sleep_for(kPause);
+            continue;
         }
         if (code != SQLITE_ROW) {
             fail(path_, handle_);

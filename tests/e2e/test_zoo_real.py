@@ -90,7 +90,7 @@ class Real(S3ZooTest):
         spy = Eavesdropper()
         watch = self.watch()
         try:
-            self.wait_for("done", "ready-kaiju1", 600)
+            self.wait_for("done", "ready-kaiju1", 600, watch)
             self.put("models/iq-ladder/outside/outside.imatrix", self.stored(imatrix))  # while the watcher is at work
             out, err = watch.communicate(timeout=1500)
         finally:

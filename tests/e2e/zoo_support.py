@@ -121,12 +121,15 @@ class ZooTest(KaijuTest):
     def zoo_answer(self, command, *arguments, code=0):
         return json.loads(self.zoo(command, *arguments, "--json", code=code).stdout)
 
-    def wait_for(self, state, job, seconds=60):
+    def wait_for(self, state, job, seconds=60, watch=None):
+        """Until the job is in that state. A watcher that ends in the meantime says why."""
         deadline = time.time() + seconds
         while True:
             attempts = {a["name"]: a for a in self.zoo_answer("status")["attempts"]}
             if job in attempts and attempts[job]["state"] == state:
                 return attempts[job]
+            if watch and watch.poll() is not None:
+                self.fail(f"the watcher ended with {watch.returncode}: {watch.communicate()}")
             if time.time() > deadline:
                 story = (self.folder / f"state/jobs/{job}/story.log")
                 self.fail(f"{job} is not {state}: {attempts.get(job)}\n{story.read_text() if story.exists() else ''}")

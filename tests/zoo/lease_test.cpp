@@ -131,6 +131,33 @@ TEST_F(LeaseTest, StateKeepsAttemptsStepsAndHolds) {
     EXPECT_TRUE(state.holds().empty());
 }
 
+// A watcher and a `zoo status` that start in one moment both make the file.
+TEST_F(LeaseTest, ANewStateIsOpenedByManyAtOnce) {
+    constexpr int kRounds = 40;
+    constexpr int kOpeners = 6;
+    for (int round = 0; round < kRounds; ++round) {
+        const std::filesystem::path folder = folder_.path() / ("new-" + std::to_string(round));
+        std::latch start(kOpeners);
+        std::atomic<int> failed = 0;
+        std::vector<std::jthread> openers;
+        for (int i = 0; i < kOpeners; ++i) {
+            openers.emplace_back([&, i] {
+                start.arrive_and_wait();
+                try {
+                    State state(folder);
+                    state.hold("model-" + std::to_string(i), "why");
+                } catch (const Error& error) {
+                    ++failed;
+                    ADD_FAILURE() << error.what();
+                }
+            });
+        }
+        openers.clear();
+        ASSERT_EQ(failed, 0);
+        EXPECT_EQ(State(folder).holds().size(), static_cast<size_t>(kOpeners));
+    }
+}
+
 TEST_F(LeaseTest, AFileThatIsNoDatabaseIsNamed) {
     std::filesystem::create_directories(folder_.path() / "bad");
     test::spill(folder_.path() / "bad/state.db", std::string(4096, 'x'));
