@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # slurm_local.sh start FOLDER | stop FOLDER: a Slurm of one node on this machine, for tests; needs root and the packages
 # slurm-wlm and munge. `start` prints the SLURM_CONF to use. Without systemd and cgroups: the process tracker and the task
-# plugin that want them are replaced.
+# plugin that want them are replaced. Credentials are short-lived, since a requeued job waits until its old one has expired.
 set -euo pipefail
 command=${1:-} folder=${2:-}
 [ -n "$folder" ] || { echo "slurm_local.sh: start FOLDER or stop FOLDER" >&2; exit 2; }
@@ -32,7 +32,7 @@ SlurmctldHost=$host(127.0.0.1)
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket=$folder/munge/sock
+AuthInfo=socket=$folder/munge/sock,cred_expire=5
 CredType=cred/munge
 SlurmctldPort=$(free_port)
 SlurmdPort=$(free_port)

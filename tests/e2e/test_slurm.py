@@ -103,6 +103,33 @@ class Slurm(ZooTest):
         self.zoo("retry", "a", *SLURM)
         self.wait_for("done", "a-kaiju1", 120)
 
+    def test_a_node_that_fails_costs_a_step_and_no_more(self):
+        self.entry("a", memory_gb=1)
+        self.entry("b", memory_gb=1)
+        self.feed("a", seed=9)
+        self.feed("b")
+        ids = self.zoo_answer("submit", "a", "--submit", *SLURM)["handle"].split(",")
+        node = subprocess.run(["sinfo", "--noheader", "--format=%n"], capture_output=True, text=True, check=True).stdout.strip()
+
+        def state(value, *more):
+            subprocess.run(["scontrol", "update", f"NodeName={node}", f"State={value}", *more], check=value == "DOWN",
+                           capture_output=True)
+
+        deadline = time.time() + 60
+        while not subprocess.run(["squeue", "--noheader", "--states=R"], capture_output=True, text=True).stdout:
+            self.assertLess(time.time(), deadline, "no step ever ran")
+        state("DOWN", "Reason=test")
+        try:
+            self.zoo("submit", "b", "--submit", *SLURM, code=6)  # what was requeued is in flight
+        finally:
+            state("RESUME")  # it may have come back by itself
+        self.wait_for("done", "a-kaiju1", 120)
+        told = [subprocess.run(["scontrol", "show", "job", one], capture_output=True, text=True).stdout for one in ids]
+        self.assertTrue(any("Restarts=1" in one for one in told), told)
+        made = [self.answer("knot", "info", path)["entries"]
+                for path in (self.store / "models/a-kaiju1.knot", self.made(9) / "knot")]
+        self.assertEqual(*made)
+
     def test_what_waits_in_the_queue_is_in_flight_and_can_be_cancelled(self):
         self.entry("a", memory_gb=1)
         self.entry("b", memory_gb=1)

@@ -91,6 +91,8 @@ class Queue(ZooTest):
         self.assertEqual(plan["key"], "models/a-kaiju1.knot")
         self.assertEqual([s["name"] for s in plan["steps"]], ["fetch", "encode", "verify", "gate", "publish"])
         self.assertGreater(plan["estimate"]["seconds"], 0)
+        estimate = self.zoo_answer("plan", "a", "--cost-per-hour", 720)["estimate"]
+        self.assertAlmostEqual(estimate["cost"], estimate["seconds"] / 5, places=9)
         self.assertFalse((self.store / "zoo").exists())
         check = self.zoo_answer("check", "a")
         self.assertTrue(check["ready"])
@@ -179,6 +181,33 @@ class Queue(ZooTest):
             watcher.communicate()
         self.assertEqual(most, 1)
         for model in ("a", "b", "c"):
+            self.kaiju("knot", "verify", self.store / f"models/{model}-kaiju1.knot")
+
+    def test_parallel_lifts_the_rule_for_encodes_only(self):
+        for model, seed in (("a", 9), ("b", 9), ("c", 1)):
+            self.entry(model)
+            self.feed(model, seed)
+        self.entry("fed", "auto-feed", source=str(self.made(1) / "f16.gguf"), prompt="the quick brown fox", min_margin=0.001)
+        two = ("--parallel", 2, "--lease-beat", "0.2", "--lease-term", "300")
+
+        def paused(model, *arguments):
+            """Starts a job and stops it: its lease stays, for its term is long."""
+            process = int(self.zoo_answer("submit", model, "--submit", *two, *arguments)["handle"].split("@")[0])
+            os.kill(process, signal.SIGSTOP)
+            return process
+
+        held = [paused("a"), paused("b")]
+        for refused in (("c",), ("fed", "--feed")):
+            self.assertIn("in flight", self.zoo("submit", *refused, "--submit", *two, code=6).stderr)
+        for process in held:
+            os.kill(process, signal.SIGCONT)
+        for model in ("a", "b"):
+            self.wait_for("done", f"{model}-kaiju1")
+        feeder = paused("fed", "--feed")
+        self.zoo("submit", "c", "--submit", *two, code=6)
+        os.kill(feeder, signal.SIGCONT)
+        self.zoo("watch", "--interval", "0.1", *two, code=11)
+        for model in ("a", "b", "c", "fed"):
             self.kaiju("knot", "verify", self.store / f"models/{model}-kaiju1.knot")
 
     def test_shards_give_the_same_bytes(self):
