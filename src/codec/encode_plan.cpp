@@ -41,11 +41,9 @@ std::string wire_type(const EncodeOptions& options) {
         throw Error(ErrorCode::usage,
                     fmt::format("no wire is called \"{}\"; KAIJU1 and KAIJU4 are", options.wire));
     }
-    constexpr double kLeastBits = 1.75;
-    constexpr double kMostBits = 4;
-    if (!(options.bits >= kLeastBits && options.bits <= kMostBits)) {
+    if (!(options.bits >= kaiju4::kLeastBits && options.bits <= kaiju4::kMostBits)) {
         throw Error(ErrorCode::usage, fmt::format("--bits {}: KAIJU4 has {} to {} bits a weight",
-                                                  options.bits, kLeastBits, kMostBits));
+                                                  options.bits, kaiju4::kLeastBits, kaiju4::kMostBits));
     }
     return kaiju4::type_name(lattice::kLeastIndexBits);  // choose_rates raises it
 }

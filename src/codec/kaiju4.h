@@ -16,8 +16,10 @@
 namespace kaiju::codec::kaiju4 {
 
 inline constexpr size_t kHeaderBytes = 64;
-inline constexpr size_t kBlock = 24;       ///< weights in a block
-inline constexpr size_t kHeadBytes = 3;    ///< of a block
+inline constexpr size_t kBlock = 24;        ///< weights in a block
+inline constexpr size_t kHeadBytes = 3;     ///< of a block
+inline constexpr double kLeastBits = 1.75;  ///< a weight, row scales apart
+inline constexpr double kMostBits = 4;
 inline constexpr size_t kMultipliers = 4;  ///< step multipliers of a tensor
 
 using Multipliers = std::array<float, kMultipliers>;

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "codec/kaiju4.h"
 #include "format/qspec.h"
 #include "format/stock_types.h"
 #include "zoo/store.h"
@@ -150,17 +151,31 @@ void check_model(const Model& model) {
     if (model.wanted == Wanted::auto_feed && model.source.empty()) {
         refuse("status auto-feed without a \"source\" to feed from");
     }
+    if (model.wire != "KAIJU1" && model.wire != "KAIJU4") {
+        refuse(fmt::format("wire '{}' is neither KAIJU1 nor KAIJU4", format::printable(model.wire)));
+    }
     if (model.encoder != "v1" && model.encoder != "v3") {
         refuse(fmt::format("encoder '{}' is neither v1 nor v3", format::printable(model.encoder)));
     }
-    if (model.clamp_limit && model.encoder != "v3") {
-        refuse("\"clamp_limit\" is one of encoder v3");
+    if (model.wire == "KAIJU4" && model.encoder != "v3") {
+        refuse("wire KAIJU4 is made by encoder v3");
+    }
+    if (model.clamp_limit && !model.follows_v1()) {
+        refuse("\"clamp_limit\" is one of encoder v3 on wire KAIJU1");
+    }
+    if (model.bits && model.wire != "KAIJU4") {
+        refuse("\"bits\" belongs to wire KAIJU4");
+    }
+    if (model.bits && (*model.bits < codec::kaiju4::kLeastBits || *model.bits > codec::kaiju4::kMostBits)) {
+        refuse(fmt::format("\"bits\" is not within {} to {}", codec::kaiju4::kLeastBits,
+                           codec::kaiju4::kMostBits));
     }
     if (model.kl_max && model.reference.empty()) {
         refuse("\"kl_max\" without a \"reference\" to diverge from");
     }
     if (model.encoder == "v3" && !apart && (!model.ppl_max || !model.kl_max)) {
-        refuse("encoder v3 needs explicit limits: \"ppl_max\", \"kl_max\" and \"reference\"");
+        refuse(
+            "encoder v3 (wire KAIJU4 too) needs explicit limits: \"ppl_max\", \"kl_max\" and \"reference\"");
     }
     if (model.has_own_reference()) {
         check_own_key(model.reference);
@@ -181,7 +196,9 @@ Model read_model(const toml::table& table) {
         model.wanted = wanted_named(reader.required("status"));
         model.source = reader.text("source");
         model.reason = reader.text("reason");
-        model.encoder = reader.text("encoder", model.encoder);
+        model.wire = reader.text("wire", model.wire);
+        model.encoder = reader.text("encoder", model.wire == "KAIJU4" ? "v3" : "v1");
+        model.bits = reader.positive("bits");
         model.prompt = reader.text("prompt");
         model.reference = reader.text("reference");
         model.text = reader.text("text");
@@ -251,9 +268,12 @@ bool Model::is_sketch(std::string_view key) const {
            key.substr(known.size(), kDigits).find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
+std::string Model::series() const {
+    return fmt::format("models/{}-kaiju{}-r", id, wire == "KAIJU4" ? 4 : 3);
+}
+
 std::string Model::stem(uint64_t attempt) const {
-    return encoder == "v1" ? fmt::format("models/{}-kaiju1", id)
-                           : fmt::format("models/{}-kaiju3-r{}", id, attempt);
+    return encoder == "v1" ? fmt::format("models/{}-kaiju1", id) : fmt::format("{}{}", series(), attempt);
 }
 
 const Model& Catalogue::model(const std::string& id) const {

@@ -42,9 +42,11 @@ struct Model {
     std::string
         source;  ///< address or path of a GGUF or a folder of safetensors, or hf:OWNER/NAME; empty: none
     Wanted wanted = Wanted::ready;
-    std::string reason;          ///< why it is on hold or out of scope
-    std::string encoder = "v1";  ///< v1 or v3
-    std::string prompt;          ///< for the qspec that the feeder mints
+    std::string reason;           ///< why it is on hold or out of scope
+    std::string wire = "KAIJU1";  ///< KAIJU1 or KAIJU4
+    std::string encoder = "v1";   ///< v1 or v3; KAIJU4 has v3 only
+    std::optional<double> bits;   ///< KAIJU4: bits a weight, 1.75 to 4; nothing: the encoder's own
+    std::string prompt;           ///< for the qspec that the feeder mints
     std::map<std::string, std::string>
         keys;  ///< instead of the usual ones: f16, imatrix, sketch, base, qspec, v1
     std::optional<double> ppl_max;
@@ -69,7 +71,12 @@ struct Model {
     [[nodiscard]] bool is_sketch(std::string_view key) const;
     /// Whether the gate's reference is an object of its own.
     [[nodiscard]] bool has_own_reference() const { return !reference.empty() && reference != "f16"; }
-    /// "models/<id>-kaiju1" or "models/<id>-kaiju3-r<N>": what the keys of an attempt begin with.
+    /// Whether a knot by encoder v1 must be there before: what v3 on the same wire is to be better than.
+    [[nodiscard]] bool follows_v1() const { return encoder == "v3" && wire == "KAIJU1"; }
+    /// "models/<id>-kaiju3-r" or "models/<id>-kaiju4-r": keys of v3's attempts begin with it, their number is
+    /// next.
+    [[nodiscard]] std::string series() const;
+    /// "models/<id>-kaiju1" or series and number: what the keys of an attempt begin with.
     [[nodiscard]] std::string stem(uint64_t attempt) const;
 };
 

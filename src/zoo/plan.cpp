@@ -83,6 +83,12 @@ std::vector<Step> encode_steps(const Model& model, const std::string& stem, cons
             "kaiju",   "encode", "--model", from.model,  "--imatrix",   "in/imatrix", "--base",
             from.base, "--out",  out,       "--encoder", model.encoder, "--threads",  std::to_string(threads),
             "--resume"};
+        if (model.wire == "KAIJU4") {
+            words.insert(words.end(), {"--wire", model.wire});
+            if (model.bits) {
+                words.insert(words.end(), {"--bits", fmt::format("{}", *model.bits)});
+            }
+        }
         if (model.encoder == "v3") {
             words.insert(words.end(), {"--sketch", "in/sketch"});
             if (model.clamp_limit) {

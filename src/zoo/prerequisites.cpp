@@ -191,6 +191,8 @@ Readiness probe_model(ObjectStore& store, const Model& model) {
                                     [&](const Object& object) { check_qspec(store, object, readiness); }));
     if (model.encoder == "v3") {
         readiness.items.push_back(probe_sketch(store, model));
+    }
+    if (model.follows_v1()) {
         readiness.items.push_back(
             probe(store, "v1", model.key("v1"), [&](const Object& object) { check_base(store, object); }));
     }
@@ -269,7 +271,10 @@ bool seems_ready(const Listing& listing, const Model& model) {
     if (model.has_own_reference() && !listing.contains(model.reference)) {
         return false;
     }
-    return model.encoder == "v1" || (listing.has_sketch(model) && listing.contains(model.key("v1")));
+    if (model.follows_v1() && !listing.contains(model.key("v1"))) {
+        return false;
+    }
+    return model.encoder == "v1" || listing.has_sketch(model);
 }
 
 }  // namespace kaiju::zoo

@@ -166,7 +166,7 @@ uint64_t Zoo::next_number(const Model& model) {
     }
     // A number is used as soon as it is claimed, whatever became of it.
     uint64_t number = 1;
-    const std::string prefix = fmt::format("models/{}-kaiju3-r", model.id);
+    const std::string prefix = model.series();
     for (const Object& object : store_->list(prefix)) {
         uint64_t used = 0;
         for (const char c : object.key.substr(prefix.size())) {

@@ -409,6 +409,23 @@ class V3(ZooTest):
         self.zoo("rebuild")
         self.zoo("watch", "--once", code=11)
 
+    def test_kaiju4_needs_a_sketch_and_no_v1(self):
+        (self.store / "models/a-kaiju1.knot").unlink()
+        keys = {what: key for what, key in self.keys.items() if what != "v1"}
+        limits = {what: value for what, value in self.limits.items() if what != "clamp_limit"}
+        self.entry("a.four", wire="KAIJU4", bits=3.5, shards=2, keys=keys, **limits)
+        self.assertIn("not ready: sketch", self.zoo("submit", "a.four", code=5).stderr)
+        sketch = self.sketch("a.four")
+        self.zoo("watch", "--interval", "0.1", *FAST, code=11)
+        self.kaiju("encode", "--wire", "KAIJU4", "--bits", 3.5, "--model", self.made(1) / "f16.gguf", "--imatrix",
+                   self.made(1) / "imatrix", "--base", self.made(1) / "base", "--sketch", self.store / sketch, "--out",
+                   "expected.knot")
+        made, right = (self.answer("knot", "info", path)["entries"]
+                       for path in (self.store / "models/a.four-kaiju4-r1.knot", "expected.knot"))
+        self.assertEqual(made, right)
+        self.assertIn("KAIJU4_3_5", {entry["type"] for entry in made})
+        self.assertTrue((self.store / "models/a.four-kaiju4-r1.gate.log").exists())
+
     def test_the_gate_on_clamping_ends_the_job(self):
         self.entry("a.v3", encoder="v3", keys=self.keys, **{**self.limits, "clamp_limit": 1e-6})
         self.sketch("a.v3")

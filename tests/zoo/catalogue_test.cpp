@@ -44,6 +44,8 @@ TEST(Catalogue, KeysAreTheUsualOnes) {
     Model third = model;
     third.encoder = "v3";
     EXPECT_EQ(third.stem(4), "models/a-kaiju3-r4");
+    third.wire = "KAIJU4";
+    EXPECT_EQ(third.stem(2), "models/a-kaiju4-r2");
     EXPECT_EQ(model.limit_hours(), 2);
     EXPECT_EQ(model.key("v1"), "models/a-kaiju1.knot");
 }
@@ -84,6 +86,13 @@ TEST(Catalogue, SaysWhatIsWrong) {
     refused(kHead + entry("kl_max = 0.1\n"), "without a \"reference\"");
     refused(kHead + entry("encoder = \"v3\"\n"), "explicit limits");
     refused(kHead + entry("encoder = \"v2\"\n"), "neither v1 nor v3");
+    const std::string limits = "ppl_max = 9\nkl_max = 1\nreference = \"f16\"\n";
+    refused(kHead + entry("wire = \"KAIJU2\"\n"), "neither KAIJU1 nor KAIJU4");
+    refused(kHead + entry("wire = \"KAIJU4\"\n"), "explicit limits");
+    refused(kHead + entry("wire = \"KAIJU4\"\nencoder = \"v1\"\n" + limits), "made by encoder v3");
+    refused(kHead + entry("wire = \"KAIJU4\"\nbits = 4.1\n" + limits), "not within 1.75 to 4");
+    refused(kHead + entry("wire = \"KAIJU4\"\nclamp_limit = 2\n" + limits), "on wire KAIJU1");
+    refused(kHead + entry("bits = 3\n"), "belongs to wire KAIJU4");
     refused(kHead + "model = [1]\n", "not a table");
 }
 
