@@ -130,6 +130,7 @@ class Fast final : public Decoder {
     [[nodiscard]] std::string_view simd() const override { return simd_name(kernels_.simd); }
 
   protected:
+    using Decoder::to_grid;
     bool to_grid(std::span<const float> y, int32_t* residual, int32_t* shift) const override {
         return kernels_.to_grid(y.data(), y.size() / kDimension, residual, shift);
     }

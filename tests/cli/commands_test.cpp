@@ -126,7 +126,7 @@ TEST(Commands, NumbersAreReadStrictly) {
 
 TEST(Commands, CountsAreNotNegative) {
     for_each_option([&](const std::string& name, const CLI::Option& option) {
-        if (name == "kaiju lattice gate" && complaint_about(name, option, "words") != "") {
+        if (name == "kaiju lattice gate" && !complaint_about(name, option, "words").empty()) {
             EXPECT_NE(complaint_about(name, option, "-1"), "") << option.get_name();
         }
     });

@@ -31,7 +31,7 @@ TEST(ShellBook, ListsHoldEveryShortVectorOfTheirCosetOnce) {
                     const GroupVector x = book.vector(m, pattern, position);
                     std::array<int, kGroupSize> wide{};
                     for (size_t i = 0; i < kGroupSize; ++i) {
-                        wide[i] = x[i];
+                        wide[i] = int{x[i]};
                         ASSERT_EQ((x[i] - static_cast<int>(m + 2 * (pattern >> i & 1))) % 4, 0);
                         ASSERT_LE(std::abs(x[i]), g <= 8 ? 16 : 32);
                     }

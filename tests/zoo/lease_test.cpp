@@ -140,6 +140,7 @@ TEST_F(LeaseTest, ANewStateIsOpenedByManyAtOnce) {
         std::latch start(kOpeners);
         std::atomic<int> failed = 0;
         std::vector<std::jthread> openers;
+        openers.reserve(kOpeners);
         for (int i = 0; i < kOpeners; ++i) {
             openers.emplace_back([&, i] {
                 start.arrive_and_wait();
