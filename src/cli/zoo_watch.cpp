@@ -130,15 +130,32 @@ int retry(Session& session, const ZooArguments& arguments) {
     return 0;
 }
 
-int hold(Session& /*session*/, const ZooArguments& arguments) {
+int hold(Session& session, const ZooArguments& arguments) {
+    if (arguments.reason.empty()) {
+        throw Error(ErrorCode::usage, "--reason: say why");
+    }
     zoo::Zoo zoo(arguments.made());
-    zoo.state().hold(zoo.catalogue().model(arguments.model).id, arguments.reason);
+    const std::string& id = zoo.catalogue().model(arguments.model).id;
+    zoo.state().hold(id, arguments.reason);
+    if (session.json()) {
+        session.print(json{{"model", id}, {"held", true}, {"reason", arguments.reason}});
+    }
     return 0;
 }
 
-int unhold(Session& /*session*/, const ZooArguments& arguments) {
+int unhold(Session& session, const ZooArguments& arguments) {
     zoo::Zoo zoo(arguments.made());
-    zoo.state().unhold(zoo.catalogue().model(arguments.model).id);
+    const zoo::Model& model = zoo.catalogue().model(arguments.model);
+    if (!zoo.state().holds().contains(model.id)) {
+        throw Error(ErrorCode::usage, fmt::format("{}: is not held by kaiju zoo hold{}", model.id,
+                                                  model.wanted == zoo::Wanted::hold
+                                                      ? "; the catalogue says HOLD: change it there"
+                                                      : ""));
+    }
+    zoo.state().unhold(model.id);
+    if (session.json()) {
+        session.print(json{{"model", model.id}, {"held", false}});
+    }
     return 0;
 }
 

@@ -29,6 +29,9 @@ constexpr std::array<SizeClass, 5> kSizes{{{"tiny", 0.6, 2, 8, 4},
                                            {"large", 40, 72, 320, 64},
                                            {"huge", 130, 168, 800, 128}}};
 constexpr std::string_view kSketchEnd = ".sket";
+constexpr std::string_view kKnotEnd = ".knot";
+constexpr double kMostHours = 24 * 366;
+constexpr double kMostOfAnything = 1e9;
 constexpr uint64_t kMostShards = 4096;
 constexpr uint64_t kMostChunks = uint64_t{1} << 30;
 
@@ -58,25 +61,26 @@ class TableReader {
         }
         return text(key);
     }
-    std::optional<double> positive(std::string_view key) {
+    std::optional<double> positive(std::string_view key, double most = kMostOfAnything) {
         const toml::node* node = take(key);
         if (node == nullptr) {
             return std::nullopt;
         }
         const auto value = node->is_number() ? node->value<double>() : std::nullopt;
-        if (!value || !std::isfinite(*value) || *value <= 0) {
-            refuse(fmt::format("\"{}\" is not a positive number", key));
+        if (!value || !std::isfinite(*value) || *value <= 0 || *value > most) {
+            refuse(fmt::format("\"{}\" is not a positive number up to {}", key, most));
         }
         return value;
     }
-    std::optional<uint64_t> count(std::string_view key, uint64_t most) {
+    std::optional<uint64_t> count(std::string_view key, uint64_t most, uint64_t least = 1) {
         const toml::node* node = take(key);
         if (node == nullptr) {
             return std::nullopt;
         }
         const auto value = node->value_exact<int64_t>();
-        if (!value || *value < 1 || static_cast<uint64_t>(*value) > most) {
-            refuse(fmt::format("\"{}\" is not an integer in 1..{}", key, most));
+        if (!value || *value < 0 || static_cast<uint64_t>(*value) < least ||
+            static_cast<uint64_t>(*value) > most) {
+            refuse(fmt::format("\"{}\" is not an integer in {}..{}", key, least, most));
         }
         return static_cast<uint64_t>(*value);
     }
@@ -121,6 +125,37 @@ Wanted wanted_named(const std::string& name) {
     return static_cast<Wanted>(at - kWantedNames.begin());
 }
 
+/// Whether a key without its ending, or an id, ends like a result's: "-kaiju1", "-kaiju3-r2".
+bool ends_like_a_result(std::string_view stem) {
+    constexpr std::string_view kMark = "-kaiju";
+    const size_t at = stem.rfind(kMark);
+    if (at == std::string_view::npos) {
+        return false;
+    }
+    const std::string_view rest = stem.substr(at + kMark.size());
+    return rest == "1" || ((rest.starts_with("3-r") || rest.starts_with("4-r")) && rest.size() > 3 &&
+                           rest.find_first_not_of("0123456789", 3) == std::string_view::npos);
+}
+
+/// Addresses of a catalogue end up in plans, process arguments and reports: none may hold a secret.
+void check_address(std::string_view key, const std::string& address) {
+    const size_t scheme = address.find("://");
+    if (scheme == std::string::npos) {
+        return;
+    }
+    const std::string_view rest = std::string_view(address).substr(scheme + 3);
+    if (rest.find('?') != std::string_view::npos) {
+        refuse(fmt::format(
+            "\"{}\" has a query, which may hold a secret: fetch it and give the file's path, or an "
+            "address without",
+            key));
+    }
+    if (rest.substr(0, rest.find('/')).find('@') != std::string_view::npos) {
+        refuse(
+            fmt::format("\"{}\" has a user or password in it: credentials belong into the environment", key));
+    }
+}
+
 /// The watcher looks at one listing a tick: all that a model needs must be in it.
 void check_own_key(const std::string& key) {
     check_key(key);
@@ -137,6 +172,10 @@ void read_keys(const toml::table* table, Model& model) {
     for (const char* what : {"f16", "imatrix", "sketch", "base", "qspec", "v1"}) {
         if (const std::string key = keys.text(what); !key.empty()) {
             check_own_key(key);
+            if (std::string_view(what) != "v1" && key.ends_with(kKnotEnd) &&
+                ends_like_a_result(std::string_view(key).substr(0, key.size() - kKnotEnd.size()))) {
+                refuse(fmt::format("the key of \"{}\" is that of a result", what));
+            }
             model.keys[what] = key;
         }
     }
@@ -189,6 +228,10 @@ Model read_model(const toml::table& table) {
     if (!format::is_model_id(model.id)) {
         refuse(fmt::format("'{}' is no id: [a-z0-9][a-z0-9._-]{{0,63}} is", format::printable(model.id)));
     }
+    if (ends_like_a_result(model.id)) {
+        refuse(fmt::format("the id {} ends like the name of a result: its base would be taken for one",
+                           model.id));
+    }
     return within(model.id, [&] {
         model.family = reader.required("family");
         model.size = reader.required("size");
@@ -206,7 +249,9 @@ Model read_model(const toml::table& table) {
         model.kl_max = reader.positive("kl_max");
         model.clamp_limit = reader.positive("clamp_limit");
         model.min_margin = reader.positive("min_margin");
-        model.hours = reader.positive("hours");
+        check_address("source", model.source);
+        check_address("text", model.text);
+        model.hours = reader.positive("hours", kMostHours);
         model.disk_gb = reader.positive("disk_gb");
         model.memory_gb = reader.positive("memory_gb");
         model.shards = reader.count("shards", kMostShards).value_or(1);
@@ -304,7 +349,10 @@ Catalogue parse_catalogue(std::string_view text) {
     catalogue.ctx = reader.count("ctx", kMostChunks);
     catalogue.calibration_chunks = reader.count("calibration_chunks", kMostChunks);
     catalogue.evaluation_chunks = reader.count("evaluation_chunks", kMostChunks);
-    catalogue.sketch_tokens = reader.count("sketch_tokens", kMostChunks);
+    catalogue.sketch_tokens = reader.count("sketch_tokens", kMostChunks, 0);
+    check_address("store", catalogue.store);
+    check_address("calibration_text", catalogue.calibration_text);
+    check_address("evaluation_text", catalogue.evaluation_text);
     std::set<std::string> ids;
     size_t number = 0;
     if (const toml::array* models = reader.array("model")) {

@@ -7,6 +7,7 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -41,18 +42,32 @@ bool belongs_to_a_job(pid_t pid) {
 }
 
 void add_by_hand(std::vector<InFlight>& found) {
-    constexpr std::array<std::string_view, 5> kWork{"encode", "assemble", "ladder", "imatrix", "capture"};
-    for (const RunningProcess& process : processes_named("kaiju")) {
+    constexpr std::array<std::string_view, 6> kWork{"encode", "encode-tensor", "assemble",
+                                                    "ladder", "imatrix",       "capture"};
+    for (const RunningProcess& process : processes_like_this()) {
         const auto command = std::find_if(process.words.begin() + 1, process.words.end(),
                                           [](const std::string& word) { return !word.starts_with("-"); });
         const bool works =
             command != process.words.end() && std::find(kWork.begin(), kWork.end(), *command) != kWork.end();
         if (works && process.pid != ::getpid() && !belongs_to_a_job(process.pid)) {
             found.push_back({.what = fmt::format("kaiju {} by hand (process {})", *command, process.pid),
-                             .kind = *command == "encode" ? "encode" : "feed",
+                             .kind = command->starts_with("encode") ? "encode" : "feed",
                              .owner = {}});
         }
     }
+}
+
+/// The jobs of this state that are under way.
+std::map<std::string, std::string> names_by_owner(State& state) {
+    std::map<std::string, std::string> names;
+    for (const Attempt& attempt : state.running()) {
+        try {
+            names[JobFolder(attempt.folder).plan().owner] = attempt.name;
+        } catch (const Error&) {  // told below
+            continue;
+        }
+    }
+    return names;
 }
 
 }  // namespace
@@ -61,11 +76,14 @@ std::vector<InFlight> in_flight(ObjectStore& store, State& state, const LeaseTer
                                 bool share_machine) {
     std::vector<InFlight> found;
     std::set<std::string> owners;
+    const std::map<std::string, std::string> own = names_by_owner(state);
     try {
         Leases leases(store, state.database(), terms);
         for (const Lease& lease : leases.all()) {
             if (leases.judge(lease) == LeaseView::held) {
-                found.push_back({.what = fmt::format("{} of {} (lease {}.{})", lease.kind, lease.owner,
+                const auto name = own.find(lease.owner);
+                found.push_back({.what = fmt::format("{} {} (lease {}.{})", lease.kind,
+                                                     name == own.end() ? "of " + lease.owner : name->second,
                                                      lease.slot, lease.token),
                                  .kind = lease.kind,
                                  .owner = lease.owner});

@@ -236,6 +236,23 @@ class Ladder {
         publish_file(summary, out);
     }
 
+    /// The part of the matrices' weights that a file stores at a type: libllama falls back to another one
+    /// where rows do not divide into its blocks.
+    static double share_of_type(const fs::path& path, const std::string& type) {
+        const std::unique_ptr<format::ModelFile> model = format::ModelFile::open(path);
+        double of_type = 0;
+        double all = 0;
+        for (const format::TensorInfo& tensor : model->tensors()) {
+            if (tensor.shape.size() == 2) {
+                const double weights =
+                    static_cast<double>(tensor.rows()) * static_cast<double>(tensor.cols());
+                all += weights;
+                of_type += tensor.type == type ? weights : 0;
+            }
+        }
+        return all > 0 ? of_type / all : 0;
+    }
+
     json one_rung(const std::string& rung, const std::string& key) {
         const bool published = store_->head(key).has_value();
         const fs::path path = local(rung + ".gguf", [&](const fs::path& out) {
@@ -263,6 +280,13 @@ class Ladder {
         });
         json figures = format::parse_strict_json(read_text(answer, kLongestAnswer));
         figures["type"] = rung;
+        figures["share"] = share_of_type(path, rung);
+        if (figures["share"] == 0) {
+            monitor_.warn(
+                fmt::format("{}: no matrix of {} is {}: its rows do not divide into blocks of 256, and "
+                            "libllama fell back to other types",
+                            options_.id, path.filename().string(), rung));
+        }
         figures["bytes"] = fs::file_size(path);
         if (published) {
             there_.push_back(key);

@@ -386,6 +386,8 @@ Plan plan_feed_job(const Catalogue& catalogue, const Model& model, uint64_t numb
     if (options.virtual_host) {
         add("--s3-style", *options.virtual_host ? "virtual" : "path");
     }
+    add("--patience", fmt::format("{}", options.patience));
+    add("--transfers", fmt::format("{}", options.parallel));
     const auto add_number = [&](const std::string& option, const auto& value) {
         if (value) {
             add(option, fmt::format("{}", *value));

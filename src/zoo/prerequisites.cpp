@@ -257,6 +257,19 @@ const Object* Listing::first_with(const std::string& prefix) const {
     return at == objects_.end() || !at->key.starts_with(prefix) ? nullptr : &*at;
 }
 
+const Object* Listing::knot_of_series(const Model& model) const {
+    constexpr std::string_view kEnd = ".knot";
+    const std::string prefix = model.series();
+    for (auto at = from(prefix); at != objects_.end() && at->key.starts_with(prefix); ++at) {
+        const std::string_view rest = std::string_view(at->key).substr(prefix.size());
+        if (rest.ends_with(kEnd) && rest.size() > kEnd.size() &&
+            rest.find_first_not_of("0123456789") == rest.size() - kEnd.size()) {
+            return &*at;
+        }
+    }
+    return nullptr;
+}
+
 bool Listing::contains(const std::string& key) const {
     const Object* const object = first_with(key);
     return object != nullptr && object->key == key;

@@ -62,6 +62,8 @@ class Listing {
     [[nodiscard]] bool contains(const std::string& key) const;
     /// The first object whose key begins so.
     [[nodiscard]] const Object* first_with(const std::string& prefix) const;
+    /// A knot of the model's series, of whatever number; null: none is published.
+    [[nodiscard]] const Object* knot_of_series(const Model& model) const;
     [[nodiscard]] bool has_sketch(const Model& model) const;
     /// Changes whenever one of the model's prerequisites does.
     [[nodiscard]] std::string fingerprint(const Model& model) const;

@@ -250,7 +250,8 @@ std::string own_program() {
     return path.ends_with(kReplaced) ? path.substr(0, path.size() - kReplaced.size()) : path;
 }
 
-std::vector<RunningProcess> processes_named(const std::string& name) {
+std::vector<RunningProcess> processes_like_this() {
+    const fs::path own = own_program();
     std::vector<RunningProcess> found;
     std::error_code ignored;
     for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
@@ -265,7 +266,12 @@ std::vector<RunningProcess> processes_named(const std::string& name) {
         for (std::string word; std::getline(file, word, '\0');) {
             words.push_back(word);
         }
-        if (!words.empty() && fs::path(words.front()).filename() == name) {
+        // By the file that runs, and by name: another copy or version works on this host, too.
+        const fs::path program = fs::read_symlink(entry.path() / "exe", ignored);
+        const auto is_ours = [&](const fs::path& path) {
+            return path.filename() == "kaiju" || path.filename() == own.filename();
+        };
+        if (!words.empty() && (is_ours(program) || is_ours(words.front()))) {
             found.push_back({.pid = pid, .words = std::move(words)});
         }
     }

@@ -48,11 +48,12 @@ struct ProcessOptions {
 /// The path of this program.
 [[nodiscard]] std::string own_program();
 
-/// Command lines of processes of programs called `name` on this host, by their words, with their numbers.
+/// Processes of this program on this host, by the file that runs or by name (kaiju, or this one's), by the
+/// words of their command lines, with their numbers.
 struct RunningProcess {
     pid_t pid = 0;
     std::vector<std::string> words;
 };
-[[nodiscard]] std::vector<RunningProcess> processes_named(const std::string& name);
+[[nodiscard]] std::vector<RunningProcess> processes_like_this();
 
 }  // namespace kaiju::zoo

@@ -69,7 +69,9 @@ class Collector {
         }
         for (const json& rung : ladder->at("rungs")) {
             if (rung.is_object() && number(rung, "bytes")) {
-                model.points.push_back({.label = format::find_text(rung, "type").value_or("?"),
+                const bool fell_back = number(rung, "share").value_or(1) == 0;
+                model.points.push_back({.label = format::find_text(rung, "type").value_or("?") +
+                                                 (fell_back ? " (fallback types)" : ""),
                                         .bytes = *number(rung, "bytes"),
                                         .ppl = number(rung, "ppl"),
                                         .mean_kl = number(rung, "mean_kl")});

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <sstream>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "format/stock_types.h"
 #include "zoo/process.h"
 
 namespace kaiju::zoo {
@@ -57,12 +59,39 @@ std::string trimmed(std::string text) {
     return text;
 }
 
+/// A path as the value of a directive: sbatch reads quotes, and has patterns of its own.
+std::string directive_path(const fs::path& path) {
+    const std::string text = path.string();
+    const bool odd = std::any_of(text.begin(), text.end(), [](char c) {
+        return c == '"' || c == '\'' || c == '\\' || c == '%' || static_cast<unsigned char>(c) < ' ';
+    });
+    if (odd) {
+        throw Error(
+            ErrorCode::usage,
+            fmt::format("{}: a batch script cannot name this folder: choose a --state whose path is without "
+                        "quotes, backslashes and percent signs",
+                        format::printable(text)));
+    }
+    return text.find(' ') == std::string::npos ? text : '"' + text + '"';
+}
+
+void check_partition(const std::string& partition) {
+    const bool plain = std::all_of(partition.begin(), partition.end(), [](unsigned char c) {
+        return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.' || c == ',';
+    });
+    if (!plain) {
+        throw Error(ErrorCode::usage,
+                    fmt::format("'{}' is no partition's name", format::printable(partition)));
+    }
+}
+
 }  // namespace
 
 std::vector<SlurmScript> slurm_scripts(const Plan& plan, const fs::path& folder,
                                        const SlurmOptions& options) {
     constexpr double kSecondsPerMinute = 60;
     constexpr double kMegabytesPerGigabyte = 1024;
+    check_partition(options.partition);
     std::vector<SlurmScript> scripts;
     const auto header = [&](const std::string& step, double seconds, double memory_gb) {
         std::string text = fmt::format(
@@ -77,7 +106,7 @@ std::vector<SlurmScript> slurm_scripts(const Plan& plan, const fs::path& folder,
             "#SBATCH --output={}\n",
             plan.name, step, std::ceil(seconds / kSecondsPerMinute) + 1,
             std::ceil(memory_gb * kMegabytesPerGigabyte), options.cpus,
-            (folder / "logs" / ("slurm-" + step + ".log")).string());
+            directive_path(folder / "logs" / ("slurm-" + step + ".log")));
         if (!options.partition.empty()) {
             text += fmt::format("#SBATCH --partition={}\n", options.partition);
         }

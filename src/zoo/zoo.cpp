@@ -74,11 +74,18 @@ ModelStanding Zoo::stand(const Model& model, const std::map<std::string, std::ve
     if (last != nullptr && last->state == "running") {
         return at(Standing::running, fmt::format("{} {}", last->name, last->step));
     }
-    const bool published = model.encoder == "v1"
-                               ? listing.contains(model.stem(1) + ".knot")
-                               : last != nullptr && last->kind == "encode" && last->state == "done";
-    if (published) {
-        return at(Standing::done, model.encoder == "v1" ? model.stem(1) + ".knot" : last->key);
+    // What the store has counts for every state; a v3 attempt that this state knows of may be a later one.
+    const bool encoded_here =
+        own != attempts.end() && std::any_of(own->second.begin(), own->second.end(),
+                                             [](const Attempt& one) { return one.kind == "encode"; });
+    if (model.encoder == "v1") {
+        if (listing.contains(model.stem(1) + ".knot")) {
+            return at(Standing::done, model.stem(1) + ".knot");
+        }
+    } else if (last != nullptr && last->kind == "encode" && last->state == "done") {
+        return at(Standing::done, last->key);
+    } else if (const Object* knot = listing.knot_of_series(model); knot != nullptr && !encoded_here) {
+        return at(Standing::done, knot->key);
     }
     if (const auto hold = holds.find(model.id); hold != holds.end()) {
         return at(Standing::on_hold, hold->second);
@@ -93,7 +100,10 @@ ModelStanding Zoo::stand(const Model& model, const std::map<std::string, std::ve
         return at(Standing::failed, why);
     }
     if (seems_ready(listing, model)) {
-        if (model.encoder == "v1" && listing.contains(model.stem(1) + ".knot.claim.1")) {
+        const bool claimed = model.encoder == "v1"
+                                 ? listing.contains(model.stem(1) + ".knot.claim.1")
+                                 : !encoded_here && listing.first_with(model.series()) != nullptr;
+        if (claimed) {
             return encodes_elsewhere()
                        ? at(Standing::waiting, "its key is claimed by a run elsewhere")
                        : at(Standing::failed,
@@ -118,8 +128,8 @@ ModelStanding Zoo::stand(const Model& model, const std::map<std::string, std::ve
                            ? 0
                            : std::count_if(own->second.begin(), own->second.end(),
                                            [](const Attempt& attempt) { return attempt.kind == "feed"; });
-    if (model.source.empty() || model.wanted == Wanted::ready) {
-        return at(Standing::failed, "prerequisites are missing and nothing makes them");
+    if (model.source.empty()) {
+        return at(Standing::failed, "prerequisites are missing, and no \"source\" to make them of");
     }
     if (feeds >= kFeedAttempts) {
         return at(Standing::failed, "its feeder is done, and prerequisites are still missing");
@@ -188,15 +198,25 @@ Plan Zoo::plan_encode(const Model& model) {
                                 model.wanted == Wanted::out_of_scope ? "out of scope" : "on hold",
                                 model.reason.empty() ? "kaiju zoo unhold frees it" : model.reason));
     }
+    for (const Attempt& attempt : state_.attempts_of(model.id)) {
+        if (attempt.state == "running") {
+            throw Error(ErrorCode::busy, fmt::format("{}: {} is under way", model.id, attempt.name));
+        }
+    }
     const Readiness readiness = probe_model(*store_, model);
     if (!readiness.ready()) {
         if (readiness.unknown()) {
             throw Error(ErrorCode::busy,
                         fmt::format("{}: whether it is ready is unknown: {}", model.id, readiness.lacking()));
         }
-        throw Error(ErrorCode::missing,
-                    fmt::format("{}: not ready: {}; kaiju zoo submit {} --feed makes what is missing",
-                                model.id, readiness.lacking(), model.id));
+        throw Error(
+            ErrorCode::missing,
+            fmt::format("{}: not ready: {}; {}", model.id, readiness.lacking(),
+                        model.source.empty()
+                            ? std::string("put it into the store, or give the model a \"source\"")
+                            : fmt::format("kaiju zoo submit {} --feed makes what is missing, but nothing "
+                                          "again that is there",
+                                          model.id)));
     }
     const GateParameters gate = gate_parameters(catalogue_, model, *readiness.qspec);
     Plan plan = zoo::plan_encode_job(catalogue_, model, readiness, gate, next_number(model), store_address_,
@@ -440,8 +460,14 @@ Tick Zoo::tick(Monitor& monitor) {
     bool failed = false;
     for (ModelStanding& one : tick.models) {
         const std::string& id = one.model->id;
-        if (one.standing == Standing::on_hold || one.standing == Standing::out_of_scope) {
-            monitor.warn(fmt::format("{}: skipped, {}: {}", id, standing_name(one.standing), one.note));
+        const bool apart = one.standing == Standing::on_hold || one.standing == Standing::out_of_scope;
+        if (apart || one.standing == Standing::waiting) {
+            const std::string said =
+                fmt::format("{}: skipped, {}: {}", id, standing_name(one.standing), one.note);
+            if (std::string& last = told_[id]; last != said) {  // once, not at every tick of months
+                monitor.warn(said);
+                last = said;
+            }
         } else if ((one.standing == Standing::ready || one.standing == Standing::to_feed) &&
                    tick.action.empty()) {
             try {

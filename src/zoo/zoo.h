@@ -121,7 +121,8 @@ class Zoo {
     /// Models that seemed ready and are not, with what was seen of them: they are not asked about again
     /// before that changes.
     std::map<std::string, std::pair<std::string, std::string>> refused_;
-    std::optional<bool> elsewhere_;  ///< whether somebody encodes, asked at most once a listing
+    std::map<std::string, std::string> told_;  ///< what the log was last told of a model that is skipped
+    std::optional<bool> elsewhere_;            ///< whether somebody encodes, asked at most once a listing
 };
 
 }  // namespace kaiju::zoo

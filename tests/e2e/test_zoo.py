@@ -39,6 +39,7 @@ class Queue(ZooTest):
                                     "mixture": "out-of-scope", "wrong": "failed"})
         self.assertIn("held: skipped, on-hold: not today", err)
         self.assertIn("mixture: skipped, out-of-scope: mixture of experts", err)
+        self.assertEqual(err.count("outside: skipped, waiting: somebody else feeds it"), 1, err)
         for model, seed in (("ready", 1), ("fed", 2), ("outside", 3)):
             self.kaiju("knot", "verify", self.store / f"models/{model}-kaiju1.knot")
             if model == "fed":  # its prerequisites are the feeder's
@@ -58,12 +59,15 @@ class Queue(ZooTest):
         self.assertEqual([r["type"] for r in ladder["rungs"]], ["IQ2_S", "IQ3_XXS", "IQ3_S"])
         for rung in ladder["rungs"]:
             self.assertGreater(rung["mean_kl"], 0)
+            self.assertIn(rung["share"], (0, 1))
             self.assertTrue((self.store / f"models/iq-ladder/fed/fed-{rung['type']}.gguf").exists())
         # A second attempt of v1 needs a new id; on hold the failure is out of the way.
         self.assertIn("new id", self.zoo("retry", "wrong", code=4).stderr)
         self.zoo("hold", "wrong", "--reason", "gate")
         self.zoo("watch", "--once", code=11)
-        self.zoo("unhold", "wrong")
+        self.assertEqual(self.zoo_answer("unhold", "wrong"), {"model": "wrong", "held": False})
+        self.zoo("unhold", "wrong", code=2)
+        self.assertIn("change it there", self.zoo("unhold", "held", code=2).stderr)
         self.zoo("watch", "--once", code=12)
         self.zoo("report", "--out", "first.html")
         self.assertRegex((self.folder / "first.html").read_text(), r"fetch [\d.]+, encode [\d.]+, verify [\d.]+, gate")
@@ -81,6 +85,7 @@ class Queue(ZooTest):
         self.entry("a")
         self.entry("b", "auto-feed", source="b.gguf")
         self.entry("v3", encoder="v3", ppl_max=10.0, kl_max=1.0, reference="f16")
+        self.assertIn("or give the model a \"source\"", self.zoo("submit", "a", code=5).stderr)
         missing = self.zoo("submit", "b", code=5).stderr
         self.assertIn("f16, imatrix, base, qspec", missing)
         self.assertIn("zoo submit b --feed", missing)
@@ -135,6 +140,25 @@ class Queue(ZooTest):
         finally:
             hand.kill()
             hand.wait()
+        other = self.folder / "kaiju-next"  # under another name it is the same program
+        other.symlink_to(KAIJU)
+        hand = subprocess.Popen([other, "encode-tensor", "--input", "i", "--out", "o"], cwd=self.folder, stderr=subprocess.DEVNULL)
+        os.kill(hand.pid, signal.SIGSTOP)
+        try:
+            self.assertIn("kaiju encode-tensor by hand", self.zoo("submit", "a", "--submit", code=6, alone=True).stderr)
+        finally:
+            hand.kill()
+            hand.wait()
+
+    def test_a_batch_script_names_what_sbatch_can_read(self):
+        self.entry("a")
+        self.feed("a")
+        def output(*arguments, code=0):
+            return self.kaiju("zoo", "plan", "a", "--executor", "slurm", "--catalogue", self.catalogue(), "--share-machine",
+                              *arguments, code=code)
+        self.assertIn('#SBATCH --output="', output("--state", "odd folder").stdout)
+        self.assertIn("without quotes", output("--state", "odd'folder", code=2).stderr)
+        self.assertIn("no partition's name", output("--state", "s", "--partition", "a b", code=2).stderr)
 
     def test_a_lease_that_cannot_be_read_counts_as_busy(self):
         self.entry("a")
@@ -199,6 +223,7 @@ class Queue(ZooTest):
         held = [paused("a"), paused("b")]
         for refused in (("c",), ("fed", "--feed")):
             self.assertIn("in flight", self.zoo("submit", *refused, "--submit", *two, code=6).stderr)
+        self.assertIn("a-kaiju1 is under way", self.zoo("submit", "a", "--submit", *two, code=6).stderr)
         for process in held:
             os.kill(process, signal.SIGCONT)
         for model in ("a", "b"):
@@ -377,6 +402,8 @@ class V3(ZooTest):
         self.entry("a.v3", encoder="v3", keys=self.keys, **self.limits)
         sketch = self.sketch("a.v3")
         (self.store / "models/a.v3-kaiju3-r3.knot.claim.1").write_text('{"owner":"another","token":1}')  # somebody has used 3
+        self.zoo("watch", "--once", code=12)  # an attempt that this state does not know is not run again
+        self.zoo("submit", "a.v3", "--submit", *FAST)
         self.zoo("watch", "--interval", "0.1", *FAST, code=11)
         knot = self.store / "models/a.v3-kaiju3-r4.knot"
         self.kaiju("encode", "--encoder", "v3", "--model", self.made(1) / "f16.gguf", "--imatrix", self.made(1) / "imatrix",

@@ -86,6 +86,15 @@ TEST(Catalogue, SaysWhatIsWrong) {
     refused(kHead + entry("kl_max = 0.1\n"), "without a \"reference\"");
     refused(kHead + entry("encoder = \"v3\"\n"), "explicit limits");
     refused(kHead + entry("encoder = \"v2\"\n"), "neither v1 nor v3");
+    refused(kHead + entry("source = \"https://h/m.gguf?X-Amz-Signature=s\"\n"), "has a query");
+    refused(kHead + entry("source = \"https://u:pw@h/m.gguf\"\n"), "user or password");
+    refused(kHead + "evaluation_text = \"s3://b/t?sig=s\"\n" + entry(), "has a query");
+    for (const char* id : {"b-kaiju1", "b-kaiju3-r2", "b-kaiju4-r10"}) {
+        refused(kHead + entry("", id), "ends like the name of a result");
+    }
+    refused(kHead + entry("keys = { base = \"models/b-kaiju1.knot\" }\n"), "that of a result");
+    refused(kHead + entry("hours = 1e300\n"), "not a positive number up to");
+    EXPECT_EQ(parse_catalogue(kHead + "sketch_tokens = 0\n" + entry("", "b-kaiju2")).sketch_tokens, 0U);
     const std::string limits = "ppl_max = 9\nkl_max = 1\nreference = \"f16\"\n";
     refused(kHead + entry("wire = \"KAIJU2\"\n"), "neither KAIJU1 nor KAIJU4");
     refused(kHead + entry("wire = \"KAIJU4\"\n"), "explicit limits");
