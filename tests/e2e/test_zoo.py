@@ -145,7 +145,8 @@ class Queue(ZooTest):
         hand = subprocess.Popen([other, "encode-tensor", "--input", "i", "--out", "o"], cwd=self.folder, stderr=subprocess.DEVNULL)
         os.kill(hand.pid, signal.SIGSTOP)
         try:
-            self.assertIn("kaiju encode-tensor by hand", self.zoo("submit", "a", "--submit", code=6, alone=True).stderr)
+            self.assertIn(f"kaiju encode-tensor by hand (process {hand.pid})",
+                          [one["what"] for one in self.zoo_answer("status")["in_flight"]])
         finally:
             hand.kill()
             hand.wait()
