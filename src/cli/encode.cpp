@@ -31,8 +31,40 @@ struct Options {
     double clamp_limit = 1.5;
     std::string rates = "measured";
     std::string target_size;  ///< as given; empty: none
-    std::vector<const CLI::Option*> of_kaiju4;
+    const CLI::Option* bits = nullptr;
+    std::vector<const CLI::Option*> of_kaiju4;  ///< the whole encode's, by --wire
+    std::vector<const CLI::Option*> of_kaiju1_tensors;
 };
+
+/// Refuses what no tensor of the plan would read: it would be ignored in silence, and yet be a setting.
+void require_readers(const Options& given, const EncodePlan& plan) {
+    bool kaiju1 = false;
+    bool kaiju4 = false;
+    bool free_rate = false;
+    for (const PlanEntry& entry : plan.entries) {
+        kaiju1 = kaiju1 || entry.info.type == "KAIJU1";
+        kaiju4 = kaiju4 || entry.info.type.starts_with("KAIJU4");
+        free_rate = free_rate || entry.free_rate;
+    }
+    const auto refuse = [](const std::vector<const CLI::Option*>& options, std::string_view readers) {
+        for (const CLI::Option* option : options) {
+            if (option->count() > 0) {
+                throw Error(ErrorCode::usage, fmt::format("{} is read by {} alone, and the plan has none",
+                                                          option->get_name(), readers));
+            }
+        }
+    };
+    if (!kaiju1) {
+        refuse(given.of_kaiju1_tensors, "tensors of KAIJU1");
+        refuse(given.v3.of_kaiju1, "tensors of KAIJU1");
+    }
+    if (!kaiju4) {
+        refuse(given.v3.of_kaiju4, "tensors of KAIJU4");
+    }
+    if (plan.options.wire == "KAIJU4" && !free_rate && plan.options.shards <= 1) {
+        refuse({given.bits}, "tensors of KAIJU4 whose rate --tensor-type leaves open");
+    }
+}
 
 /// Names of the tensors that v3 clamps more than `limit` times as often as v1 does.
 std::vector<std::string> clamped_too_often(const codec::EncodeReport& report, double limit) {
@@ -158,6 +190,15 @@ int run(Session& session, const Options& given) {
     if (options.encoder.empty()) {
         options.encoder = options.wire == "KAIJU4" ? "v3" : "v1";
     }
+    if (options.wire != "KAIJU1" && options.wire != "KAIJU4") {
+        throw Error(ErrorCode::usage,
+                    fmt::format("--wire {}: KAIJU1 and KAIJU4 are known; --bits or --target-size "
+                                "choose KAIJU4's rate",
+                                options.wire));
+    }
+    if (options.encoder != "v1" && options.encoder != "v3") {
+        throw Error(ErrorCode::usage, fmt::format("--encoder {}: v1 and v3 are known", options.encoder));
+    }
     given.v3.require_reader(options.encoder);
     options.v3 = given.v3.options(!options.covariance.empty(), options.wire == "KAIJU4");
     for (const CLI::Option* option : given.of_kaiju4) {
@@ -180,6 +221,16 @@ int run(Session& session, const Options& given) {
         parse_shard(given.shard, options);
     }
     const EncodePlan plan = codec::plan_encode(options);
+    require_readers(given, plan);
+    constexpr double kNear = 0.99;
+    if (const uint64_t bytes = planned_file_bytes(plan);
+        options.shards <= 1 &&
+        static_cast<double>(bytes) < kNear * static_cast<double>(options.target_size)) {
+        session.monitor().warn(
+            fmt::format("the file will have {} of the {} bytes of --target-size: no tensor can take "
+                        "more; --tensor-type gives some a larger type",
+                        bytes, options.target_size));
+    }
     if (given.dry_run) {
         print_plan(session, plan);
         return 0;
@@ -236,8 +287,9 @@ void add_encode(CLI::App& app, Session& session) {
         ->add_option("--wire", encode.wire,
                      "KAIJU1, or KAIJU4: rotated columns and shell-shaped code words, made by --encoder v3")
         ->capture_default_str();
-    auto* const bits = command->add_option(
-        "--bits", encode.bits, "KAIJU4: bits a weight on average, 1.75 to 4; row scales add to it");
+    auto* const bits = command->add_option("--bits", encode.bits,
+                                           "KAIJU4: bits a weight on average, 1.75 to 4; row scales, headers "
+                                           "and padding to 24 columns add to it");
     bits->capture_default_str();
     auto* const target = command
                              ->add_option("--target-size", options->target_size,
@@ -255,6 +307,7 @@ void add_encode(CLI::App& app, Session& session) {
                          "KAIJU4: bits go where kaiju sensitivity found that the model suffers most")
             ->type_name("FILE")
             ->excludes(rates);
+    options->bits = bits;
     options->of_kaiju4 = {bits, target, rates, sensitivity};
     command->add_option(
         "--encoder", encode.encoder,
@@ -271,8 +324,10 @@ void add_encode(CLI::App& app, Session& session) {
         ->add_option("--decoder", encode.decoder,
                      "Search of the code book: fast, pruned or exhaustive; the codes do not depend on it")
         ->capture_default_str();
-    command->add_option("--hi-frac", encode.hi_frac, "Part of the columns that the 8-bit side-band takes")
-        ->capture_default_str();
+    const auto* hi_frac = command
+                              ->add_option("--hi-frac", encode.hi_frac,
+                                           "KAIJU1: part of the columns that the 8-bit side-band takes")
+                              ->capture_default_str();
     command
         ->add_option(
             "--include", encode.include,
@@ -292,10 +347,12 @@ void add_encode(CLI::App& app, Session& session) {
         ->type_name("FILE");
     const auto* clamp_limit =
         command
-            ->add_option("--clamp-limit", options->clamp_limit,
-                         "v3: exit with 1 where a tensor's clamp rate is above this times v1's (0: no gate)")
+            ->add_option(
+                "--clamp-limit", options->clamp_limit,
+                "v3, KAIJU1: exit with 1 where a tensor's clamp rate is above this times v1's (0: no gate)")
             ->check(not_negative())
             ->capture_default_str();
+    options->of_kaiju1_tensors = {hi_frac, clamp_limit};
     add_v3_flags(*command, options->v3, {sketch, covariance, clamp_limit});
     command->add_flag("--dry-run", options->dry_run, "Check everything, print the plan and write nothing");
     command

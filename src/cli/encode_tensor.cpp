@@ -175,6 +175,12 @@ int run(Session& session, const Options& options) {
     encode.covariance = options.covariance;
     encode.decoder = options.decoder;
     options.v3.require_reader(options.encoder);
+    for (const CLI::Option* option : options.v3.of_kaiju4) {
+        if (option->count() > 0) {
+            throw Error(ErrorCode::usage,
+                        fmt::format("{} is read by KAIJU4 alone; this makes KAIJU1", option->get_name()));
+        }
+    }
     encode.v3 = options.v3.options(!options.covariance.empty(), false);
     codec::check_encoder(encode);
     if (options.model.empty() && options.input.empty()) {

@@ -8,6 +8,7 @@
 
 #include "base/checksum.h"
 #include "base/parallel.h"
+#include "base/pieces.h"
 #include "cli/command.h"
 #include "cli/knot_commands.h"
 #include "codec/compare.h"
@@ -175,7 +176,7 @@ int dump(Session& session, const InspectOptions& options) {
         format::NpyWriter out(options.out, tensor.rows(), tensor.cols());
         Monitor& monitor = session.monitor();
         monitor.begin("decode", tensor.rows(), "rows");
-        parallel_for(tensor.rows(), std::max<uint64_t>(kWeightsAtATime / tensor.cols(), 1), options.threads,
+        parallel_for(tensor.rows(), rows_of(kWeightsAtATime, tensor.cols()), options.threads,
                      [&](size_t begin, size_t end) {
                          monitor.check_cancelled();
                          std::vector<float> weights((end - begin) * tensor.cols());

@@ -40,8 +40,9 @@ std::vector<float> model_blocks(const std::string& path, size_t wanted) {
             uint64_t decoded = info.rows();
             for (uint64_t k = 0; k < take; ++k) {
                 const uint64_t block = k * here / take;
-                if (block / per_row != decoded) {
-                    decoded = block / per_row;
+                const uint64_t at = block / per_row;  // NOLINT(clang-analyzer-core.DivideZero): see usable()
+                if (at != decoded) {
+                    decoded = at;
                     decoder->decode_rows(decoded, 1, row.data());
                 }
                 const auto begin = row.begin() + static_cast<ptrdiff_t>(block % per_row * kDimension);

@@ -156,10 +156,16 @@ int parse_and_run(ProgramSession& session, CLI::App& app, int argc, char** argv)
     return session.run_chosen();
 }
 
-/// An empty name is a shell variable that was not set, and no file.
-void refuse_empty_names(CLI::App& app) {
+/// An empty value is a shell variable that was not set: no file, and no number (CLI11 reads it as 0).
+void refuse_empty_values(CLI::App& app) {
     for (CLI::Option* option : app.get_options()) {
         const std::string type = option->get_type_name();
+        if (type.starts_with("INT") || type.starts_with("UINT") || type.starts_with("FLOAT") || type == "N" ||
+            type == "I" || type.starts_with("N:")) {
+            option->check([](const std::string& given) {
+                return given.empty() ? std::string("nothing where a number should be") : std::string();
+            });
+        }
         if (type.starts_with("FILE") || type.starts_with("FOLDER") || type.starts_with("ADDRESS")) {
             option->check([](const std::string& given) {
                 return given.empty() ? std::string("an empty name") : std::string();
@@ -167,7 +173,7 @@ void refuse_empty_names(CLI::App& app) {
         }
     }
     for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-        refuse_empty_names(*command);
+        refuse_empty_values(*command);
     }
 }
 
@@ -196,7 +202,7 @@ void add_commands(CLI::App& app, Session& session) {
     add_zoo(app, session);
     add_bench(app, session);
     add_completions(app, session);
-    refuse_empty_names(app);
+    refuse_empty_values(app);
 }
 
 namespace {

@@ -50,14 +50,15 @@ void add_v3_flags(CLI::App& command, V3Flags& flags, std::vector<const CLI::Opti
             "v3: error feedback, ldlq, none or published (the first published form, worse than none: for "
             "comparing)")
         ->capture_default_str();
-    command.add_option(
+    const auto* steps = command.add_option(
         "--step-search", flags.step_search,
-        "v3: step multipliers tried per block, 1 to 16 (default: 4 with a sketch, 5 with a full "
+        "v3, KAIJU1: step multipliers tried per block, 1 to 16 (default: 4 with a sketch, 5 with a full "
         "covariance)");
-    command
-        .add_option("--codebook", flags.codebook,
-                    "v3: free: every code word of the wire; leech: those that are lattice points")
-        ->capture_default_str();
+    const auto* codebook =
+        command
+            .add_option("--codebook", flags.codebook,
+                        "v3, KAIJU1: free: every code word of the wire; leech: those that are lattice points")
+            ->capture_default_str();
     command
         .add_option("--comp-cap", flags.values.comp_cap,
                     "v3: feedback moves a block by at most this times its norm; 0: no cap")
@@ -69,30 +70,34 @@ void add_v3_flags(CLI::App& command, V3Flags& flags, std::vector<const CLI::Opti
         "--sweeps", flags.sweeps,
         "v3: rounds over all blocks with the others fixed (default: 0 with a sketch, 1 with a full "
         "covariance)");
-    command
-        .add_option("--candidates", flags.values.candidates,
-                    "v3, KAIJU4: code words compared in the metric per step, 1 to 16")
-        ->capture_default_str();
+    const auto* candidates =
+        command
+            .add_option("--candidates", flags.values.candidates,
+                        "v3, KAIJU4: code words compared in the metric per step, 1 to 16")
+            ->capture_default_str();
     command
         .add_option("--descent", flags.values.descent,
                     "v3: single-coordinate moves tried on a block's best code word (codebook free)")
         ->capture_default_str();
-    command
-        .add_option("--order", flags.order,
-                    "v3: activation: columns of large importance are committed first; natural: as they stand")
-        ->capture_default_str();
-    command
-        .add_option(
-            "--side-band", flags.side_band,
-            "v3: last: the 8-bit columns take up what the blocks leave; first: their errors are fed to the "
-            "blocks")
-        ->capture_default_str();
+    const auto* order = command
+                            .add_option("--order", flags.order,
+                                        "v3, KAIJU1: activation: columns of large importance are committed "
+                                        "first; natural: as they stand")
+                            ->capture_default_str();
+    const auto* side_band = command
+                                .add_option("--side-band", flags.side_band,
+                                            "v3, KAIJU1: last: the 8-bit columns take up what the blocks "
+                                            "leave; first: their errors are fed to the "
+                                            "blocks")
+                                ->capture_default_str();
     auto* const keep = command.add_flag("--keep-scale", flags.keep_scale,
                                         "v3: leave row scales as the rows' RMS suggests (KAIJU4's default)");
     command
         .add_flag("--refit-scale", flags.refit_scale,
                   "v3: fit row scales to the codes in closed form (KAIJU1's default)")
         ->excludes(keep);
+    flags.of_kaiju1 = {steps, codebook, order, side_band};
+    flags.of_kaiju4 = {candidates};
     flags.options_of_v3 = std::move(more);
     for (const CLI::Option* option : command.get_options()) {
         if (std::find(before.begin(), before.end(), option) == before.end()) {

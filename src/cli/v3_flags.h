@@ -28,6 +28,8 @@ struct V3Flags {
     /// Throws usage where an option that only v3 reads was given to another encoder.
     void require_reader(std::string_view encoder) const;
     std::vector<const CLI::Option*> options_of_v3;  ///< those of the command
+    std::vector<const CLI::Option*> of_kaiju1;      ///< of these, what only KAIJU1's encoder reads
+    std::vector<const CLI::Option*> of_kaiju4;
 };
 
 /// Adds them; `more` are options of the command that only v3 reads too.

@@ -117,9 +117,10 @@ class Parts {
                 }
             }
         }
-        if (!parts_.try_emplace(shard, std::move(part)).second) {
+        if (parts_.contains(shard)) {
             throw Error(ErrorCode::usage, fmt::format("shard {} is there already", shard));
         }
+        parts_.emplace(shard, std::move(part));
     }
 
     void require_all() const {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/parallel.h"
+#include "base/pieces.h"
 #include "codec/tensor_decoder.h"
 
 namespace kaiju::codec {
@@ -50,7 +51,7 @@ struct Side {
 /// Differences of the decoded rows. Each piece of rows has sums of its own, added in order at the end.
 Sums compare_rows(const Side& a, const Side& b, uint64_t rows, uint64_t cols, int threads) {
     constexpr uint64_t kWeightsAtATime = uint64_t{1} << 16;
-    const uint64_t step = std::max<uint64_t>(kWeightsAtATime / cols, 1);
+    const uint64_t step = rows_of(kWeightsAtATime, cols);
     std::vector<Sums> pieces((rows + step - 1) / step);
     parallel_for(pieces.size(), 1, threads, [&](size_t begin, size_t end) {
         std::vector<float> left(step * cols);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "base/pieces.h"
 #include "codec/provenance.h"
 #include "codec/stock.h"
 #include "codec/tensor_decoder.h"
@@ -79,7 +80,7 @@ void convert_tensor(const ModelFile& model, size_t index, const StockEncoder& en
     const uint64_t cols = source.cols();
     const uint64_t row_bytes = target.nbytes / rows;
     const uint64_t source_row = source.nbytes / rows;
-    parallel_for(rows, std::max<uint64_t>(kWeightsAtATime / cols, 1), threads, [&](size_t begin, size_t end) {
+    parallel_for(rows, rows_of(kWeightsAtATime, cols), threads, [&](size_t begin, size_t end) {
         monitor.check_cancelled();
         const uint64_t count = end - begin;
         std::vector<float> weights(count * cols);

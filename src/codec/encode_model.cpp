@@ -410,6 +410,12 @@ uint64_t planned_file_bytes(const EncodePlan& plan) {
         plan.infos(), plan.options.shards > 1 ? part_metadata(plan, metadata, {}) : metadata);
 }
 
+uint64_t planned_whole_bytes(const EncodePlan& plan) {
+    json metadata = metadata_of(plan, Unhashed{});
+    metadata.erase("telemetry");
+    return format::KnotWriter::planned_length(plan.infos(), metadata);
+}
+
 EncodeReport encode_model(const EncodePlan& plan, Monitor& monitor) {
     if (plan.finished) {
         return conclude_finished(plan, monitor);

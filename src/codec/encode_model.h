@@ -45,6 +45,11 @@ EncodeReport encode_model(const EncodePlan& plan, Monitor& monitor);
 /// less that.
 [[nodiscard]] uint64_t planned_file_bytes(const EncodePlan& plan);
 
+/// The same of the whole knot while the plan still has all entries, also where a shard is to be made, and
+/// without the telemetry's name: what the entries' types may depend on, since shards and assemble must agree
+/// on them.
+[[nodiscard]] uint64_t planned_whole_bytes(const EncodePlan& plan);
+
 /// Seconds that the plan will take on options.threads threads, from encoding a few rows here and now.
 [[nodiscard]] double estimate_seconds(const EncodePlan& plan);
 

@@ -193,11 +193,17 @@ std::vector<float> checked_importance(const EncodePlan& plan, const TensorInfo& 
     const std::string file = plan.options.imatrix.string();
     const auto* entry = plan.imatrix.find(tensor.name);
     if (entry == nullptr) {
-        refuse(ErrorCode::missing, tensor.name,
-               fmt::format("{} has no entry for it: make the matrix from this model (kaiju imatrix), or "
-                           "leave the tensor "
-                           "out with --exclude",
-                           file));
+        const bool head = tensor.name == "output.weight" || tensor.name == "token_embd.weight";
+        refuse(
+            ErrorCode::missing, tensor.name,
+            head ? fmt::format(
+                       "{} has no entry for it: kaiju imatrix --covariance or --sketch makes one with an "
+                       "entry for the head, from what kaiju capture --head measured; an embedding that is "
+                       "no head can be copied or have a stock type",
+                       file)
+                 : fmt::format("{} has no entry for it: make the matrix from this model (kaiju imatrix), or "
+                               "leave the tensor out with --exclude",
+                               file));
     }
     auto mean = entry->mean_squares();
     within("tensor " + tensor.name, [&] { within(file, [&] { check_importance(mean, tensor.cols()); }); });
@@ -454,8 +460,9 @@ void check_encoder(const EncodeOptions& options) {
     const int covariances = (options.sketch.empty() ? 0 : 1) + (options.covariance.empty() ? 0 : 1);
     if (covariances != (v3 ? 1 : 0)) {
         throw Error(ErrorCode::usage,
-                    v3 ? "--encoder v3 needs one of --sketch and --covariance; kaiju capture makes both"
-                       : "--sketch and --covariance are for --encoder v3");
+                    covariances == 2 ? "--sketch and --covariance are both given; an encode reads one of them"
+                    : v3 ? "--encoder v3 needs one of --sketch and --covariance; kaiju capture makes both"
+                         : "--sketch and --covariance are for --encoder v3");
     }
     if (v3) {
         check(options.v3);

@@ -73,17 +73,21 @@ uint64_t budget_of(const EncodePlan& plan, const std::vector<PlanEntry*>& free) 
     for (const PlanEntry* entry : free) {
         taken += entry->info.nbytes;
     }
-    // Types and lengths in the table of contents have up to so many characters more than now.
+    // What the whole file may have more than now: the telemetry's name, and digits in the table of contents.
+    constexpr uint64_t kTelemetryName = 280;
     constexpr uint64_t kLongerEntry = 8;
-    const uint64_t others = planned_file_bytes(plan) - taken + kLongerEntry * free.size();
-    if (plan.options.target_size < others + least) {
+    const uint64_t others = planned_whole_bytes(plan) - taken;
+    const uint64_t smallest = others + least + kTelemetryName;
+    if (plan.options.target_size < smallest) {
         throw Error(
             ErrorCode::usage,
-            fmt::format("--target-size {}: at the lowest rate the file has {} bytes; give other tensors "
-                        "a smaller type with --tensor-type",
-                        plan.options.target_size, others + least));
+            fmt::format(
+                "--target-size {}: at the lowest rate the file has up to {} bytes; give other tensors "
+                "a smaller type with --tensor-type",
+                plan.options.target_size, smallest));
     }
-    return plan.options.target_size - others;
+    return std::max(plan.options.target_size - others - kTelemetryName, least + kLongerEntry * free.size()) -
+           kLongerEntry * free.size();
 }
 
 /// The highest rate that all can have. Returns the bytes that it leaves of the budget.
@@ -202,10 +206,10 @@ void choose_rates(EncodePlan& plan) {
             free.push_back(&entry);
         }
     }
+    const uint64_t budget = budget_of(plan, free);  // refuses what cannot be, also where nothing is free
     if (free.empty()) {
         return;
     }
-    const uint64_t budget = budget_of(plan, free);
     if (!plan.options.sensitivity.empty()) {
         uint64_t least = 0;
         for (const PlanEntry* entry : free) {

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <vector>
 
+#include "base/pieces.h"
+
 namespace kaiju::codec {
 
 using format::StockType;
@@ -47,8 +49,12 @@ Convert conversion(uint32_t type) {
 const StockType& known_type(std::string_view name) {
     const StockType* type = format::find_stock_type(name);
     if (type == nullptr) {
-        throw Error(ErrorCode::bad_input,
-                    fmt::format("type {} is not known to this version", format::printable(name)));
+        throw Error(
+            ErrorCode::bad_input,
+            name == "KAIJU4"
+                ? std::string("KAIJU4 is no type by itself: KAIJU4_1_75, KAIJU4_2, KAIJU4_2_25 and so on to "
+                              "KAIJU4_4 are, by the bits of a weight")
+                : fmt::format("type {} is not known to this version", format::printable(name)));
     }
     return *type;
 }
@@ -79,7 +85,7 @@ class StockDecoder final : public TensorDecoder {
 
     void check() const override {
         constexpr uint64_t kWeightsAtATime = uint64_t{1} << 16;
-        const uint64_t step = std::max<uint64_t>(kWeightsAtATime / cols_, 1);
+        const uint64_t step = rows_of(kWeightsAtATime, cols_);
         std::vector<float> weights(std::min(step, rows_) * cols_);
         for (uint64_t first = 0; first < rows_; first += step) {
             const uint64_t count = std::min(step, rows_ - first);

@@ -143,7 +143,7 @@ std::vector<float> sample_blocks(const format::ModelFile& model, size_t blocks) 
         const format::TensorInfo& info = model.tensors()[index];
         const auto decoder = within(fmt::format("{}: tensor {}", model.path().string(), info.name),
                                     [&] { return codec::make_tensor_decoder(info, model.payload(index)); });
-        const size_t per_row = info.cols() / kDimension;
+        const size_t per_row = std::max<size_t>(info.cols() / kDimension, 1);
         const uint64_t rows = std::min<uint64_t>(info.rows(), (share + per_row - 1) / per_row);
         std::vector<float> row(info.cols());
         for (uint64_t i = 0; i < rows; ++i) {

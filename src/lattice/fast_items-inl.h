@@ -44,10 +44,10 @@ constexpr int kOddAt = 28;
 /// vectors hold the same quarter of items r, r + 4, r + 8, ... and a 4 x 4 transposition inside 128-bit
 /// blocks finishes.
 HWY_INLINE size_t place(size_t item, size_t quarter) {
-    const size_t lanes = hn::Lanes(D32());
     if constexpr (hn::MaxLanes(D32()) < 4) {
         return item * kDimension + quarter * 4;
     } else {
+        const size_t lanes = hn::Lanes(D32());
         const size_t r = item % lanes;
         return item / lanes * lanes * kDimension + ((quarter * 4 + r % 4) * (lanes / 4) + r / 4) * 4;
     }

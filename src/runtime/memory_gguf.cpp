@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "base/pieces.h"
 #include "codec/tensor_decoder.h"
 #include "format/stock_types.h"
 
@@ -86,8 +87,8 @@ void decode(const format::TensorInfo& info, Bytes payload, WeightType weight_typ
             std::byte* out) {
     const auto decoder = codec::make_tensor_decoder(info, payload);
     const uint64_t cols = info.cols();
-    const uint64_t grain = std::max<uint64_t>(1, (uint64_t{1} << 16) / cols);
-    parallel_for(info.rows(), grain, threads, [&](size_t begin, size_t end) {
+    constexpr uint64_t kWeightsAtATime = uint64_t{1} << 16;
+    parallel_for(info.rows(), rows_of(kWeightsAtATime, cols), threads, [&](size_t begin, size_t end) {
         const size_t count = (end - begin) * cols;
         if (weight_type == WeightType::f32) {
             decoder->decode_rows(begin, end - begin, reinterpret_cast<float*>(out) + begin * cols);

@@ -111,7 +111,7 @@ TEST(Commands, NumbersAreReadStrictly) {
         ++numbers;
         const bool whole = !takes("0.5");
         for (const char* value :
-             {"0x10", "nan", "inf", "1e999", "+1", " 1", "1 ", "1_000", "010", "00.1", "-00.1"}) {
+             {"", "0x10", "nan", "inf", "1e999", "+1", " 1", "1 ", "1_000", "010", "00.1", "-00.1"}) {
             EXPECT_FALSE(takes(value)) << name << " " << option.get_name() << " " << value;
         }
         for (const char* value : {"-010", "1.0", "1e1", "99999999999999999999999"}) {

@@ -62,6 +62,33 @@ class Kaiju4(KaijuTest):
         refused = self.kaiju(*self.encode, "--target-size", least // 2, "--out", "never.knot", code=2)
         self.assertIn("lowest rate", refused.stderr)
         self.assertIn("1.75 to 4", self.kaiju(*self.encode, "--bits", 4.5, "--out", "never.knot", code=2).stderr)
+        fixed = ("--tensor-type", "(attn_q|attn_k|attn_output|ffn_.*[pne])\\.weight=KAIJU4_4", "--out", "never.knot", "--dry-run")
+        self.assertIn("lowest rate", self.kaiju(*self.encode, "--target-size", least, *fixed, code=2).stderr)
+        self.assertIn("--bits is read by", self.kaiju(*self.encode, "--bits", 2, *fixed, code=2).stderr)
+        far = self.kaiju(*self.encode, "--target-size", 3 * most, "--out", "far.knot")
+        self.assertIn("no tensor can take more", far.stderr)
+        # What the shards plan is what the whole would be, whatever names and numbers the parts carry.
+        target = (least + most) // 2
+        for part in range(11):
+            self.kaiju(*self.encode, "--target-size", target, "--out", f"{part}.part.knot", "--shard", f"{part}/11")
+        self.kaiju("assemble", *(f"{part}.part.knot" for part in range(11)), "--out", "joined.knot", "--telemetry", "joined.json")
+        self.kaiju(*self.encode, "--target-size", target, "--out", "whole.knot", "--telemetry", "joined.json.again")
+        self.assertEqual(*(self.answer("knot", "info", name)["entries"] for name in ("joined.knot", "whole.knot")))
+
+    def test_what_no_tensor_reads_is_refused(self):
+        for option, value in (("--hi-frac", 0.5), ("--side-band", "first"), ("--codebook", "leech"), ("--step-search", 2),
+                              ("--order", "natural"), ("--clamp-limit", 1)):
+            refused = self.kaiju(*self.encode, option, value, "--out", "never.knot", "--dry-run", code=2).stderr
+            self.assertIn(f"{option} is read by tensors of KAIJU1 alone", refused)
+            self.kaiju(*self.encode, option, value, "--tensor-type", "ffn_up=KAIJU1", "--out", "never.knot", "--dry-run")
+        v3 = (*self.encode[:5], "--encoder", "v3", "--covariance", "model.full", "--out", "never.knot", "--dry-run")
+        self.assertIn("tensors of KAIJU4 alone", self.kaiju(*v3, "--candidates", 3, code=2).stderr)
+        for wire in ("KAIJU4_3", "KAIJU2"):
+            refused = self.kaiju(*self.encode[:5], "--wire", wire, "--sketch", "model.full", "--out", "never.knot", code=2).stderr
+            self.assertIn(f"--wire {wire}: KAIJU1 and KAIJU4", refused)
+        named = self.kaiju(*self.encode, "--tensor-type", "attn_q=KAIJU4", "--out", "never.knot", code=2).stderr
+        self.assertIn("KAIJU4_1_75", named)
+        self.assertIn("nothing where a number", self.kaiju(*self.encode, "--bits", "", "--out", "never.knot", code=2).stderr)
 
     def test_bits_go_where_the_model_suffers(self):
         even = self.answer(*self.encode, "--bits", 2.5, "--rates", "uniform", "--out", "even.knot")
