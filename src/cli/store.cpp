@@ -46,8 +46,17 @@ int list(Session& session, const StoreCommand& command) {
     return 0;
 }
 
+/// The address of an object, which a bucket or a folder alone is not.
+zoo::ObjectAddress object_address(const std::string& address) {
+    zoo::ObjectAddress split = zoo::split_address(address);
+    if (split.key.empty()) {
+        throw Error(ErrorCode::usage, fmt::format("{}: names no object: its key is missing", address));
+    }
+    return split;
+}
+
 int get(Session& session, const StoreCommand& command) {
-    const zoo::ObjectAddress split = zoo::split_address(command.address);
+    const zoo::ObjectAddress split = object_address(command.address);
     const auto store = zoo::open_store(split.store, command.store.options());
     zoo::download(*store, split.key, command.file, session.monitor());
     const uint64_t size = std::filesystem::file_size(command.file);
@@ -60,7 +69,7 @@ int get(Session& session, const StoreCommand& command) {
 }
 
 int put(Session& session, const StoreCommand& command) {
-    const zoo::ObjectAddress split = zoo::split_address(command.address);
+    const zoo::ObjectAddress split = object_address(command.address);
     const auto store = zoo::open_store(split.store, command.store.options());
     if (!store->writable()) {
         throw Error(ErrorCode::usage, fmt::format("{}: can only be read", split.store));
@@ -97,7 +106,8 @@ int probe(Session& session, const StoreCommand& command) {
             fmt::format("reads back what is put          {}\n"
                         "lists                           {}\n"
                         "put respects If-None-Match      {} (winners of each race: {})\n"
-                        "completion respects it          {} (winners of each race: {})\n"
+                        "completion respects it          {} alone (winners of each race: {}; publication "
+                        "does not rest on it)\n"
                         "can be published to             {}\n",
                         word(found.reads), word(found.lists), word(found.put_conditional),
                         fmt::join(found.put_winners, ", "), word(found.complete_conditional),

@@ -78,6 +78,10 @@ std::optional<Claim> current_claim(ObjectStore& store, const std::string& key) {
 }
 
 Claim claim_key(ObjectStore& store, const std::string& key, const std::string& owner, bool take_over) {
+    if (const size_t at = key.rfind(kClaim);
+        at != std::string::npos && token_of(key, key.substr(0, at)).has_value()) {
+        throw Error(ErrorCode::usage, fmt::format("{}/{}: is the name of a claim", store.address(), key));
+    }
     const auto taken = [&](const std::string& by) {
         return Error(
             ErrorCode::output_exists,
@@ -183,6 +187,46 @@ class Scratch {
 
 }  // namespace
 
+namespace {
+
+/// Removes what a probe has put there, whatever became of it.
+class ProbeFolder {
+  public:
+    explicit ProbeFolder(ObjectStore& store) : store_(store) {}
+    ~ProbeFolder() {
+        try {
+            for (const Object& object : store_.list(prefix_)) {
+                store_.remove(object.key);
+            }
+        } catch (const Error&) {  // a store that is away now: nothing more can be done
+            return;
+        }
+    }
+    ProbeFolder(const ProbeFolder&) = delete;
+    ProbeFolder& operator=(const ProbeFolder&) = delete;
+    [[nodiscard]] const std::string& prefix() const { return prefix_; }
+
+  private:
+    ObjectStore& store_;
+    std::string prefix_ = "kaiju-probe-" + unique_owner() + "/";
+};
+
+/// An upload that a race is about: true where the server said that it won, also where another racer's bytes
+/// have replaced it since.
+bool told_that_it_won(ObjectStore& store, const std::string& key, const std::filesystem::path& file) {
+    Monitor silent;
+    try {
+        return store.put_file(key, file, Condition::absent, silent);
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::io || !store.head(key)) {
+            throw;
+        }
+        return true;
+    }
+}
+
+}  // namespace
+
 Probe probe_store(const std::string& address, const StoreOptions& options, int racers, int rounds) {
     const std::unique_ptr<ObjectStore> store = open_store(address, options);
     if (!store->writable()) {
@@ -191,7 +235,8 @@ Probe probe_store(const std::string& address, const StoreOptions& options, int r
     StoreOptions in_parts = options;
     in_parts.whole_bytes = 0;
     const std::unique_ptr<ObjectStore> parts = open_store(address, in_parts);
-    const std::string folder = "kaiju-probe-" + unique_owner() + "/";
+    const ProbeFolder probed(*store);
+    const std::string& folder = probed.prefix();
     const Scratch scratch;
     std::vector<std::filesystem::path> files;
     files.reserve(static_cast<size_t>(racers));
@@ -239,12 +284,8 @@ Probe probe_store(const std::string& address, const StoreOptions& options, int r
         }
         const std::string part_key = fmt::format("{}parts-{}", folder, round);
         probe.complete_winners.push_back(race(racers, [&](int i) {
-            Monitor silent;
-            return parts->put_file(part_key, files[static_cast<size_t>(i)], Condition::absent, silent);
+            return told_that_it_won(*parts, part_key, files[static_cast<size_t>(i)]);
         }));
-    }
-    for (const Object& object : store->list(folder)) {
-        store->remove(object.key);
     }
     return probe;
 }

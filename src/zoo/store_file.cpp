@@ -51,6 +51,7 @@ bool is_temporary(const std::string& name) {
     return (at != std::string::npos && at + kTemporary.size() + 6 >= name.size()) || name.ends_with(".part");
 }
 
+/// A folder. It must be there: a store whose disk is not mounted is away, and neither empty nor made anew.
 class FileStore final : public ObjectStore {
   public:
     FileStore(const std::string& address, StoreOptions options)
@@ -70,6 +71,7 @@ class FileStore final : public ObjectStore {
         const fs::path path = path_of(key);
         if (::stat(path.c_str(), &status) != 0) {
             if (errno == ENOENT || errno == ENOTDIR) {
+                require_root();
                 return std::nullopt;
             }
             fail(path, "look at");
@@ -86,6 +88,9 @@ class FileStore final : public ObjectStore {
         const Descriptor file(path);
         struct stat status {};
         if (file.get() < 0 || ::fstat(file.get(), &status) != 0) {
+            const int cause = errno;
+            require_root();
+            errno = cause;
             fail(path, "open");
         }
         const Object now = describe(key, status);
@@ -119,6 +124,7 @@ class FileStore final : public ObjectStore {
         std::vector<Object> found;
         std::error_code error;
         if (!fs::exists(below, error) && !error) {
+            require_root();
             return found;
         }
         const auto root_length = root_.string().size() + (root_.string().ends_with('/') ? 0 : 1);
@@ -179,6 +185,15 @@ class FileStore final : public ObjectStore {
         return root_ / key;
     }
 
+    void require_root() const {
+        std::error_code ignored;
+        if (!fs::is_directory(root_, ignored)) {
+            throw Error(ErrorCode::io,
+                        fmt::format("{}: the store's folder is not there: mount it, or make it with mkdir",
+                                    root_.string()));
+        }
+    }
+
     [[noreturn]] static void fail(const fs::path& path, std::string_view doing) {
         const int cause = errno;
         throw Error(cause == ENOENT ? ErrorCode::missing : ErrorCode::io,
@@ -188,7 +203,16 @@ class FileStore final : public ObjectStore {
     template <typename Fill>
     bool write(const std::string& key, Condition condition, Fill&& fill) {
         const fs::path path = path_of(key);
-        fs::create_directories(path.parent_path());
+        require_root();
+        std::error_code cause;
+        fs::create_directories(path.parent_path(), cause);
+        if (cause) {
+            throw Error(ErrorCode::io, fmt::format("{}: cannot make the folder: {}",
+                                                   path.parent_path().string(), cause.message()));
+        }
+        if (fs::is_directory(path, cause)) {
+            throw Error(ErrorCode::usage, fmt::format("{}: is a folder, and no key", path.string()));
+        }
         try {
             if (condition == Condition::absent) {
                 OutputFile file(path);

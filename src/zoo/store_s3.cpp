@@ -67,9 +67,11 @@ class S3Store final : public ObjectStore {
     std::optional<Object> head(const std::string& key) override {
         const HttpResponse response = call(key, {.method = "HEAD"});
         if (response.status == 404) {
+            require_bucket();
             return std::nullopt;
         }
         require(response, key, 200);
+        bucket_seen_ = true;
         return object_of(response, key, name_of(key));
     }
 
@@ -247,6 +249,14 @@ class S3Store final : public ObjectStore {
         return ::strptime(text.c_str(), "%a, %d %b %Y %H:%M:%S", &parts) == nullptr ? 0 : ::timegm(&parts);
     }
 
+    /// An object that is not there and a bucket that is not there answer a HEAD alike.
+    void require_bucket() {
+        if (!bucket_seen_) {
+            require(call("", {.query = {{"list-type", "2"}, {"max-keys", "1"}}}), "", 200);
+            bucket_seen_ = true;
+        }
+    }
+
     void require(const HttpResponse& response, const std::string& key, long status) const {
         if (response.status == status) {
             return;
@@ -258,7 +268,8 @@ class S3Store final : public ObjectStore {
             reason += settings_.credentials ? " (do these credentials allow it?)"
                                             : " (there are no credentials in the environment)";
         }
-        throw Error(response.status == 404 ? ErrorCode::missing : ErrorCode::io,
+        const bool no_object = response.status == 404 && code != "NoSuchBucket";
+        throw Error(no_object ? ErrorCode::missing : ErrorCode::io,
                     fmt::format("{}: {}", name_of(key), reason));
     }
 
@@ -393,6 +404,7 @@ class S3Store final : public ObjectStore {
     static constexpr uint64_t kErrorBytes = uint64_t{64} << 10;
 
     std::string address_;
+    std::atomic<bool> bucket_seen_ = false;
     StoreOptions options_;
     S3Settings settings_;
     std::string bucket_;

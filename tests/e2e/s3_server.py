@@ -30,6 +30,8 @@ def wait_until_writable(endpoint):
                               text=True, env={**os.environ, **environment(endpoint)})
         if done.returncode == 0:
             return
+        if done.returncode == 1:
+            raise RuntimeError(f"the S3 server cannot be published to: {done.stdout}")
         if time.time() > deadline:
             raise RuntimeError(f"the S3 server does not come up: {done.stderr}")
         time.sleep(0.3)

@@ -89,6 +89,21 @@ class Works(Store):
         listed = json.loads(self.store("ls", f"s3://zoo/{prefix}", "--json").stdout)["objects"]
         self.assertEqual(len([o for o in listed if ".claim." not in o["key"]]), 8)
 
+    def test_a_probe_says_yes_every_time_and_leaves_nothing(self):
+        for _ in range(6):
+            self.assertIs(json.loads(self.store("probe", "s3://zoo", "--json").stdout)["publishable"], True)
+        self.assertEqual(json.loads(self.store("ls", "s3://zoo/kaiju-probe-", "--json").stdout)["objects"], [])
+
+    def test_a_bucket_that_is_not_there_is_not_empty(self):
+        self.assertIn("NoSuchBucket", self.store("get", "s3://nobucket/a", "--out", "out", "--patience", 1, code=7).stderr)
+        self.file("in", 10)
+        self.store("put", "in", "s3://nobucket/a", "--patience", 1, code=7)
+
+    def test_an_object_has_a_key(self):
+        self.file("in", 10)
+        self.assertIn("key is missing", self.store("get", "s3://zoo", "--out", "out", code=2).stderr)
+        self.assertIn("key is missing", self.store("put", "in", "s3://zoo", code=2).stderr)
+
     def test_wrong_secret_and_no_credentials(self):
         self.file("in", 10)
         for change in ({"AWS_SECRET_ACCESS_KEY": "wrong"}, {"AWS_SECRET_ACCESS_KEY": "", "AWS_ACCESS_KEY_ID": ""}):

@@ -16,13 +16,18 @@ namespace {
 
 class LeaseTest : public testing::Test {
   protected:
+    static std::filesystem::path made(const std::filesystem::path& folder) {
+        std::filesystem::create_directories(folder);
+        return folder;
+    }
     Lease only(Leases& leases) {
         const std::vector<Lease> all = leases.all();
         EXPECT_EQ(all.size(), 1U);
         return all.at(0);
     }
     test::TemporaryFolder folder_;
-    std::unique_ptr<ObjectStore> store_ = open_store((folder_.path() / "store").string(), {});
+    std::filesystem::path root_ = made(folder_.path() / "store");
+    std::unique_ptr<ObjectStore> store_ = open_store(root_.string(), {});
     Database database_{folder_.path() / "observer.db"};
 };
 

@@ -30,6 +30,7 @@ ErrorCode code_of(const std::function<void()>& body) {
 
 class StoreTest : public testing::Test {
   protected:
+    void SetUp() override { std::filesystem::create_directories(folder_.path() / "store"); }
     test::TemporaryFolder folder_;
     std::unique_ptr<ObjectStore> store_ =
         open_store("file://" + (folder_.path() / "store").string(), {.part_bytes = 7});
@@ -52,6 +53,27 @@ TEST_F(StoreTest, WhatIsPutComesBack) {
     store_->remove("a/b");
     store_->remove("a/b");
     EXPECT_FALSE(store_->head("a/b"));
+}
+
+TEST_F(StoreTest, AFolderThatIsNotThereIsAwayAndNotEmpty) {
+    store_->put("a/b", bytes_of("x"), Condition::absent);
+    std::filesystem::rename(folder_.path() / "store", folder_.path() / "unmounted");
+    EXPECT_EQ(code_of([&] { (void)store_->head("a/b"); }), ErrorCode::io);
+    EXPECT_EQ(code_of([&] { (void)store_->list(""); }), ErrorCode::io);
+    EXPECT_EQ(code_of([&] { (void)store_->list("a/"); }), ErrorCode::io);
+    EXPECT_EQ(code_of([&] { (void)store_->get("a/b", 0, 1, ""); }), ErrorCode::io);
+    EXPECT_EQ(code_of([&] { store_->put("a/c", bytes_of("x"), Condition::absent); }), ErrorCode::io);
+    EXPECT_FALSE(std::filesystem::exists(folder_.path() / "store")) << "made anew where a disk should be";
+    std::filesystem::rename(folder_.path() / "unmounted", folder_.path() / "store");
+    EXPECT_TRUE(store_->head("a/b"));
+}
+
+TEST_F(StoreTest, WhatCannotBePublishedLeavesNothing) {
+    store_->put("a/b", bytes_of("x"), Condition::absent);
+    EXPECT_EQ(code_of([&] { store_->put("a", bytes_of("x"), Condition::absent); }), ErrorCode::usage);
+    EXPECT_EQ(code_of([&] { store_->put("a/b/c", bytes_of("x"), Condition::absent); }), ErrorCode::io);
+    EXPECT_EQ(code_of([&] { (void)claim_key(*store_, "a/c.claim.1", "me"); }), ErrorCode::usage);
+    EXPECT_EQ(store_->list("").size(), 1U);
 }
 
 TEST_F(StoreTest, ListsByPrefixSortedWithoutUnfinishedFiles) {
