@@ -69,11 +69,26 @@ class Server:
 
     def __init__(self):
         self.program = program("weed")
-        self.folder = tempfile.mkdtemp(prefix="kaiju-s3-")
-        self.port, self.master, self.filer, self.volume, self.admin = free_ports(5)
-        self.endpoint = f"http://127.0.0.1:{self.port}"
         self.process = None
-        self.start()
+        for _ in range(3):  # a port that was free may be somebody else's by now, and then the server ends
+            self.folder = tempfile.mkdtemp(prefix="kaiju-s3-")
+            self.port, self.master, self.filer, self.volume, self.admin = free_ports(5)
+            self.endpoint = f"http://127.0.0.1:{self.port}"
+            self.start()
+            if self.listens():
+                return
+            self.close()
+        raise RuntimeError("the S3 server does not listen")
+
+    def listens(self):
+        deadline = time.time() + 60
+        while self.process.poll() is None and time.time() < deadline:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return True
+            except OSError:
+                time.sleep(0.1)
+        return False
 
     def start(self):
         environment = {**os.environ, "AWS_ACCESS_KEY_ID": ACCESS, "AWS_SECRET_ACCESS_KEY": SECRET, "S3_BUCKET": "zoo"}

@@ -27,6 +27,7 @@ CONVERTER, PYTHON = of_script(), of_script("python")
 class Safetensors(KaijuTest):
     def setUp(self):
         super().setUp()
+        (self.folder / "store").mkdir()
         (self.folder / "calibration.txt").write_text(text(20000))
         (self.folder / "evaluation.txt").write_text(text(20000, first=1))
         subprocess.run([f"{PYTHON}/python3", SOURCE / "tests/e2e/make_hf_folder.py", self.folder / "llama"], check=True,

@@ -130,6 +130,7 @@ class Queue(ZooTest):
         mute = socket.create_server(("127.0.0.1", 0))  # connections are taken, answers never come
         self.addCleanup(mute.close)
         source = f"http://127.0.0.1:{mute.getsockname()[1]}/model.gguf"
+        (self.folder / "other").mkdir()
         hand = subprocess.Popen([KAIJU, "ladder", "--source", source, "--id", "x", "--store", self.folder / "other", "--work",
                                  "w", "--text", "t", "--prompt", "p"], cwd=self.folder, stderr=subprocess.DEVNULL)
         try:

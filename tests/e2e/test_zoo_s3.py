@@ -120,6 +120,7 @@ class Split(S3Zoo):
                                capture_output=True, text=True).stdout.strip()
         self.assertTrue(first.endswith("-00001-of-00003.gguf"), first)
         self.first = self.folder / first
+        (self.folder / "local").mkdir()
         self.parts = sorted(self.folder.glob("model-*-of-00003.gguf"))
 
     def ladder(self, source, code=0):
