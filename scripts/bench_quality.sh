@@ -25,5 +25,9 @@ step "covariances of 100,000 tokens of it" covariance.full \
     "$kaiju" capture --model f16.gguf --text "$DATA/wiki.valid.tokens.txt" --out covariance.full --full --stride 1 --resume
 step "sketches of them, K = 32" covariance.sket \
     "$kaiju" sketch from-covariance covariance.full --k 32 --out covariance.sket
+step "a knot whose matrices are encoded alike" even.knot \
+    "$kaiju" -q encode --model f16.gguf --imatrix importance.gguf --encoder v3 --covariance covariance.full --out even.knot --resume
+step "what the model suffers from in it" sensitivity.json \
+    "$kaiju" sensitivity --model f16.gguf --quantised even.knot --text "$DATA/wiki.valid.tokens.txt" --chunks 6 --out sensitivity.json
 python3 "$ROOT/scripts/quality.py" --kaiju "$kaiju" --model f16.gguf --imatrix importance.gguf --sketch covariance.sket \
-    --covariance covariance.full --text "$DATA/wiki.test.raw" --work rows "$@"
+    --covariance covariance.full --sensitivity sensitivity.json --text "$DATA/wiki.test.raw" --work rows "$@"

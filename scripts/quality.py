@@ -3,8 +3,8 @@
 the f16 reference, and prints a Markdown table. Called by `./run bench quality`; finished files are kept and not made
 again.
 
-    quality.py --kaiju BIN --model f16.gguf --imatrix im.gguf --sketch S.sket --covariance S.full --text wiki.test.raw
-               --work FOLDER [--chunks 40] [--rows REGEX] [--row "NAME=OPTIONS" ...]
+    quality.py --kaiju BIN --model f16.gguf --imatrix im.gguf --sketch S.sket --covariance S.full
+               --sensitivity S.json --text wiki.test.raw --work FOLDER [--chunks 40] [--rows REGEX] [--row "NAME=OPTIONS" ...]
 """
 import argparse
 import json
@@ -16,6 +16,7 @@ import time
 
 SKETCH, FULL = "--sketch {sketch}", "--covariance {covariance}"
 PLAIN = "--sweeps 0 --descent 0 --keep-scale"
+SENSITIVITY = "--sensitivity {sensitivity}"
 FULL4 = FULL + " --step-search 4"
 V3 = "--encoder v3 "
 KAIJU4 = "--wire KAIJU4 "
@@ -32,10 +33,13 @@ ROWS = {
     "+ five steps": f"{V3}{FULL} --sweeps 0",
     "v3, sketch": f"{V3}{SKETCH}",
     "v3, full": f"{V3}{FULL}",
+    "v3, sketch, side-bands by sensitivity": f"{V3}{SKETCH} {SENSITIVITY}",
+    "v3, full, side-bands by sensitivity": f"{V3}{FULL} {SENSITIVITY}",
     "KAIJU4, 2.5 bits, full": f"{KAIJU4}{FULL} --bits 2.5",
     "KAIJU4, 3 bits, sketch": f"{KAIJU4}{SKETCH} --bits 3",
     "KAIJU4, 3 bits, full, no sweep": f"{KAIJU4}{FULL} --bits 3 --sweeps 0",
     "KAIJU4, 3 bits, full": f"{KAIJU4}{FULL} --bits 3",
+    "KAIJU4, 3 bits, full, by sensitivity": f"{KAIJU4}{FULL} --bits 3 {SENSITIVITY}",
     "KAIJU4, 4 bits, full": f"{KAIJU4}{FULL} --bits 4",
 }
 
@@ -46,7 +50,7 @@ def run(command, **keywords):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("kaiju", "model", "imatrix", "sketch", "covariance", "text", "work"):
+    for name in ("kaiju", "model", "imatrix", "sketch", "covariance", "sensitivity", "text", "work"):
         parser.add_argument("--" + name, required=True)
     parser.add_argument("--chunks", default="40")
     parser.add_argument("--threads", default="0")
@@ -66,7 +70,8 @@ def main():
                 [arguments.kaiju, "-q", "encode", "--model", arguments.model, "--imatrix", arguments.imatrix, "--out",
                  stem + ".knot", "--threads", arguments.threads, "--resume", "--json", "--telemetry",
                  stem + ".telemetry.json",
-                 *shlex.split(options.format(sketch=arguments.sketch, covariance=arguments.covariance))],
+                 *shlex.split(options.format(sketch=arguments.sketch, covariance=arguments.covariance,
+                                              sensitivity=arguments.sensitivity))],
                 text=True, stdout=subprocess.PIPE, check=False)
             if done.returncode > 1:
                 raise SystemExit(f"{name}: encode failed with {done.returncode}")

@@ -32,6 +32,7 @@ struct Options {
     std::string rates = "measured";
     std::string target_size;  ///< as given; empty: none
     const CLI::Option* bits = nullptr;
+    const CLI::Option* sensitivity = nullptr;
     std::vector<const CLI::Option*> of_kaiju4;  ///< the whole encode's, by --wire
     std::vector<const CLI::Option*> of_kaiju1_tensors;
 };
@@ -61,8 +62,11 @@ void require_readers(const Options& given, const EncodePlan& plan) {
     if (!kaiju4) {
         refuse(given.v3.of_kaiju4, "tensors of KAIJU4");
     }
-    if (plan.options.wire == "KAIJU4" && !free_rate && plan.options.shards <= 1) {
-        refuse({given.bits}, "tensors of KAIJU4 whose rate --tensor-type leaves open");
+    if (!free_rate && plan.options.shards <= 1) {
+        refuse({given.sensitivity}, "tensors whose size --tensor-type leaves open");
+        if (plan.options.wire == "KAIJU4") {
+            refuse({given.bits}, "tensors of KAIJU4 whose rate --tensor-type leaves open");
+        }
     }
 }
 
@@ -304,11 +308,13 @@ void add_encode(CLI::App& app, Session& session) {
     auto* const sensitivity =
         command
             ->add_option("--sensitivity", encode.sensitivity,
-                         "KAIJU4: bits go where kaiju sensitivity found that the model suffers most")
+                         "v3: bits (KAIJU1: columns of the side-band) go where kaiju sensitivity found that "
+                         "the model suffers most")
             ->type_name("FILE")
             ->excludes(rates);
     options->bits = bits;
-    options->of_kaiju4 = {bits, target, rates, sensitivity};
+    options->sensitivity = sensitivity;
+    options->of_kaiju4 = {bits, target, rates};
     command->add_option(
         "--encoder", encode.encoder,
         "v1: one nearest-point search a block; v3: error feedback against a covariance (default: v1, "

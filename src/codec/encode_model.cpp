@@ -89,15 +89,15 @@ json metadata_of(const EncodePlan& plan, const Identify& identify) {
         const json id = identify_file(plan.sketch ? options.sketch : options.covariance);
         kaiju[plan.sketch ? "sketch_id" : "covariance_id"] = id.at("sha256");
         kaiju.update(v3_json(options.v3, options.wire != "KAIJU1" && plan.covariance));
+        if (!options.sensitivity.empty()) {
+            kaiju["sensitivity_id"] = identify_file(options.sensitivity).at("sha256");
+        }
         if (options.wire != "KAIJU1") {
             kaiju["wire"] = options.wire;
             kaiju["decoder"] = "shells";  // has one search
             kaiju["rates"] = !options.sensitivity.empty()      ? "sensitivity"
                              : options.rates == Rates::uniform ? "uniform"
                                                                : "measured";
-            if (!options.sensitivity.empty()) {
-                kaiju["sensitivity_id"] = identify_file(options.sensitivity).at("sha256");
-            }
             if (options.target_size > 0) {
                 kaiju["target_size"] = options.target_size;
             } else {

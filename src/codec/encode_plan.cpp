@@ -101,11 +101,11 @@ class Selection {
         return encode ? wire_ : std::string(kCopy);
     }
 
-    /// True for what gets a wire with several rates because of its role, and not by a rule.
+    /// True for what gets the wire because of its role, and not by a rule.
     [[nodiscard]] bool rate_is_free(const TensorInfo& tensor) const {
-        return kaiju4::index_bits_of(wire_).has_value() && type_of(tensor) == wire_ &&
-               std::none_of(rules_.begin(), rules_.end(),
-                            [&](const auto& rule) { return matches(rule.first, tensor); });
+        return type_of(tensor) == wire_ && std::none_of(rules_.begin(), rules_.end(), [&](const auto& rule) {
+                   return matches(rule.first, tensor);
+               });
     }
 
     /// A pattern that matches nothing it could decide about is a slip of the hand: Error(usage) naming it.
@@ -466,6 +466,8 @@ void check_encoder(const EncodeOptions& options) {
     }
     if (v3) {
         check(options.v3);
+    } else if (!options.sensitivity.empty()) {
+        throw Error(ErrorCode::usage, "--sensitivity is for --encoder v3");
     }
 }
 

@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <map>
+#include <memory>
 #include <queue>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -140,7 +144,7 @@ void raise_by_excess(const EncodePlan& plan, const std::vector<PlanEntry*>& free
     }
 }
 
-/// What each of the tensors costs the model at the lowest rate, in numbers that compare.
+/// What each of the tensors costs the model as it was measured, in numbers that compare.
 std::vector<double> costs_of(const EncodePlan& plan, const std::vector<PlanEntry*>& free) {
     const Sensitivity sensitivity = read_sensitivity(plan.options.sensitivity);
     constexpr double kLeast = 1e-9;  // what measures as nothing still wants its bits in the end
@@ -159,10 +163,124 @@ std::vector<double> costs_of(const EncodePlan& plan, const std::vector<PlanEntry
     return costs;
 }
 
-/// From the lowest rate on, the step that saves most of the cost for its bytes, as often as one fits: a code
-/// book's error falls by 4 a bit, and so does what it costs.
-void raise_by_sensitivity(const EncodePlan& plan, const std::vector<PlanEntry*>& free, uint64_t left) {
-    const double per_step = std::pow(4.0, -0.25);
+/// The sizes that a tensor may have, counted from the smallest, which is 0.
+class Sizes {
+  public:
+    virtual ~Sizes() = default;
+    [[nodiscard]] virtual int count() const = 0;
+    [[nodiscard]] virtual uint64_t bytes(int size) const = 0;
+    /// Of the tensor, up to a factor. Falls, and by less from size to size.
+    [[nodiscard]] virtual double error(int size) const = 0;
+    virtual void choose(int size) const = 0;
+};
+
+/// KAIJU4: its rates. A code book's error falls by 4 a bit.
+class RateSizes final : public Sizes {
+  public:
+    explicit RateSizes(PlanEntry& entry) : entry_(entry) {}
+    [[nodiscard]] int count() const override { return kMostIndexBits - kLeastIndexBits + 1; }
+    [[nodiscard]] uint64_t bytes(int size) const override { return bytes_at(entry_, kLeastIndexBits + size); }
+    [[nodiscard]] double error(int size) const override { return std::pow(4.0, -size / 4.0); }
+    void choose(int size) const override { set_rate(entry_, kLeastIndexBits + size); }
+
+  private:
+    PlanEntry& entry_;
+};
+
+/// KAIJU1: the error of encoder v3 by the part of the columns that the side-band has. How much a side-band
+/// takes up differs from role to role, so that it is measured.
+class SideBandCurve {
+  public:
+    /// Of sample rows of at most three of the tensors, evenly chosen, as a geometric mean.
+    SideBandCurve(const EncodePlan& plan, std::span<const PlanEntry* const> tensors) {
+        constexpr size_t kTensors = 3;
+        constexpr std::array<double, 7> kParts = {0, 0.02, 0.04, 0.08, 0.12, 0.2, 0.33};
+        constexpr double kLeast = 1e-12;
+        const size_t count = std::min(kTensors, tensors.size());
+        for (const double wanted : kParts) {
+            std::vector<PlanEntry> samples;
+            Point mean;
+            for (size_t n = 0; n < count; ++n) {
+                PlanEntry& entry = samples.emplace_back(*tensors[(2 * n + 1) * tensors.size() / (2 * count)]);
+                const uint8_t perm_kind = entry.layout.perm_kind;
+                entry.layout = kaiju1::Layout::for_matrix(entry.layout.rows, entry.layout.cols, wanted);
+                entry.layout.perm_kind = perm_kind;
+                mean.part += part_of(entry.layout) / static_cast<double>(count);
+            }
+            if (!points_.empty() && mean.part <= points_.back().part) {
+                continue;  // narrow matrices have few side-bands
+            }
+            for (const PlanEntry& entry : samples) {
+                mean.log_error +=
+                    std::log(std::max(sampled_excess(plan, entry), kLeast)) / static_cast<double>(count);
+            }
+            points_.push_back(mean);
+        }
+    }
+
+    /// Linear between the points in its logarithm, and beyond the last as before it.
+    [[nodiscard]] double error(const kaiju1::Layout& layout) const {
+        if (points_.size() == 1) {
+            return std::exp(points_[0].log_error);
+        }
+        const double part = part_of(layout);
+        size_t right = 1;
+        while (right + 1 < points_.size() && points_[right].part < part) {
+            ++right;
+        }
+        const Point& a = points_[right - 1];
+        const Point& b = points_[right];
+        return std::exp(a.log_error + (b.log_error - a.log_error) * (part - a.part) / (b.part - a.part));
+    }
+
+  private:
+    struct Point {
+        double part = 0;
+        double log_error = 0;
+    };
+    static double part_of(const kaiju1::Layout& layout) {
+        return static_cast<double>(layout.n_hi) / layout.cols;
+    }
+
+    std::vector<Point> points_;
+};
+
+/// KAIJU1: the side-band, 24 columns more from size to size, up to three fifths of all.
+class SideBandSizes final : public Sizes {
+  public:
+    SideBandSizes(PlanEntry& entry, const SideBandCurve& curve)
+        : entry_(entry), planned_(entry.layout), curve_(curve), planned_error_(curve.error(planned_)) {}
+    [[nodiscard]] int count() const override {
+        const uint32_t most = std::max(planned_.cols / 5 * 3, planned_.n_hi);
+        return 1 + static_cast<int>((most - least()) / kBlock);
+    }
+    [[nodiscard]] uint64_t bytes(int size) const override { return with(size).payload_bytes(); }
+    [[nodiscard]] double error(int size) const override { return curve_.error(with(size)) / planned_error_; }
+    void choose(int size) const override {
+        entry_.layout = with(size);
+        entry_.info.nbytes = entry_.layout.payload_bytes();
+    }
+
+  private:
+    static constexpr uint32_t kBlock = kaiju1::kBlock;
+    [[nodiscard]] uint32_t least() const { return planned_.cols % kBlock; }
+    [[nodiscard]] kaiju1::Layout with(int size) const {
+        kaiju1::Layout layout = planned_;
+        layout.n_hi = least() + static_cast<uint32_t>(size) * kBlock;
+        layout.n_blocks = (layout.cols - layout.n_hi) / kBlock;
+        return layout;
+    }
+
+    PlanEntry& entry_;
+    kaiju1::Layout planned_;  ///< the one that the cost was measured with
+    const SideBandCurve& curve_;
+    double planned_error_;
+};
+
+/// From the smallest sizes on, the step that saves most of the cost for its bytes, as often as one fits.
+/// costs: of each tensor where its error is 1.
+void raise_by_cost(std::span<const std::unique_ptr<Sizes>> tensors, std::span<const double> costs,
+                   uint64_t budget) {
     struct Best {
         double saved_per_byte;
         size_t which;
@@ -170,31 +288,57 @@ void raise_by_sensitivity(const EncodePlan& plan, const std::vector<PlanEntry*>&
             return std::pair(saved_per_byte, other.which) < std::pair(other.saved_per_byte, which);
         }
     };
-    std::vector<double> costs = costs_of(plan, free);
-    const auto bytes_of_step = [&](size_t i) {
-        return bytes_at(*free[i], *kaiju4::index_bits_of(free[i]->info.type) + 1) - free[i]->info.nbytes;
-    };
+    std::vector<int> chosen(tensors.size(), 0);
+    uint64_t taken = 0;
     std::priority_queue<Best> queue;
+    const auto bytes_of_step = [&](size_t i) {
+        return tensors[i]->bytes(chosen[i] + 1) - tensors[i]->bytes(chosen[i]);
+    };
     const auto offer = [&](size_t i) {
-        if (*kaiju4::index_bits_of(free[i]->info.type) < kMostIndexBits) {
-            queue.push({costs[i] * (1 - per_step) / static_cast<double>(bytes_of_step(i)), i});
+        if (chosen[i] + 1 < tensors[i]->count()) {
+            const double saved = tensors[i]->error(chosen[i]) - tensors[i]->error(chosen[i] + 1);
+            queue.push({costs[i] * saved / static_cast<double>(bytes_of_step(i)), i});
         }
     };
-    for (size_t i = 0; i < free.size(); ++i) {
-        set_rate(*free[i], kLeastIndexBits);
+    for (size_t i = 0; i < tensors.size(); ++i) {
+        taken += tensors[i]->bytes(0);
         offer(i);
     }
     while (!queue.empty()) {
         const size_t i = queue.top().which;
         queue.pop();
         const uint64_t bytes = bytes_of_step(i);
-        if (bytes <= left) {  // otherwise it has what it can get; a smaller one may still fit
-            left -= bytes;
-            set_rate(*free[i], *kaiju4::index_bits_of(free[i]->info.type) + 1);
-            costs[i] *= per_step;
+        if (taken + bytes <= budget) {  // otherwise it has what it can get; a smaller one may still fit
+            taken += bytes;
+            ++chosen[i];
             offer(i);
         }
     }
+    for (size_t i = 0; i < tensors.size(); ++i) {
+        tensors[i]->choose(chosen[i]);
+    }
+}
+
+void choose_side_bands(const EncodePlan& plan, const std::vector<PlanEntry*>& free) {
+    const std::vector<double> costs = costs_of(plan, free);
+    std::map<std::string, std::vector<const PlanEntry*>, std::less<>> roles;
+    const auto role_of = [](const PlanEntry& entry) {
+        return std::string(format::place_of(entry.info.name)->role);  // costs_of knows it
+    };
+    uint64_t budget = 0;
+    for (const PlanEntry* entry : free) {
+        budget += entry->info.nbytes;
+        roles[role_of(*entry)].push_back(entry);
+    }
+    std::map<std::string, SideBandCurve, std::less<>> curves;
+    for (const auto& [role, tensors] : roles) {
+        curves.emplace(role, SideBandCurve(plan, tensors));
+    }
+    std::vector<std::unique_ptr<Sizes>> sizes;
+    for (PlanEntry* entry : free) {
+        sizes.push_back(std::make_unique<SideBandSizes>(*entry, curves.at(role_of(*entry))));
+    }
+    raise_by_cost(sizes, costs, budget);
 }
 
 }  // namespace
@@ -206,16 +350,23 @@ void choose_rates(EncodePlan& plan) {
             free.push_back(&entry);
         }
     }
+    const bool by_sensitivity = !plan.options.sensitivity.empty();
+    if (plan.options.wire == "KAIJU1") {
+        if (by_sensitivity && !free.empty()) {
+            choose_side_bands(plan, free);
+        }
+        return;
+    }
     const uint64_t budget = budget_of(plan, free);  // refuses what cannot be, also where nothing is free
     if (free.empty()) {
         return;
     }
-    if (!plan.options.sensitivity.empty()) {
-        uint64_t least = 0;
-        for (const PlanEntry* entry : free) {
-            least += bytes_at(*entry, kLeastIndexBits);
+    if (by_sensitivity) {
+        std::vector<std::unique_ptr<Sizes>> sizes;
+        for (PlanEntry* entry : free) {
+            sizes.push_back(std::make_unique<RateSizes>(*entry));
         }
-        raise_by_sensitivity(plan, free, budget - std::min(budget, least));
+        raise_by_cost(sizes, costs_of(plan, free), budget);
         return;
     }
     const uint64_t left = raise_uniform(free, budget);

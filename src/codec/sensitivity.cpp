@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "codec/kaiju4.h"
+#include "codec/tensor_decoder.h"
 #include "format/strict_json.h"
 
 namespace kaiju::codec {
@@ -67,9 +67,9 @@ Sensitivity read_sensitivity(const std::filesystem::path& path) {
             throw Error(ErrorCode::bad_input, "not a JSON object: kaiju sensitivity writes one");
         }
         Sensitivity sensitivity{.type = format::get_text(object, "type")};
-        if (!kaiju4::index_bits_of(sensitivity.type)) {
+        if (!is_kaiju_type(sensitivity.type)) {
             throw Error(ErrorCode::bad_input,
-                        fmt::format("\"type\": {} is no KAIJU4 type", sensitivity.type));
+                        fmt::format("\"type\": {} is no type of this project", sensitivity.type));
         }
         read_rows(object, "layers", [&](const json& row, double kl) {
             const uint64_t layer = format::get_unsigned(row, "layer");

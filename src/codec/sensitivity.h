@@ -15,7 +15,7 @@ namespace kaiju::codec {
 /// Mean divergence in nats of a model, all tensors quantised alike, where only those of one layer, and where
 /// only those of one role are.
 struct Sensitivity {
-    std::string type{};  ///< that all of them have, a KAIJU4 one
+    std::string type{};  ///< that all of them have: a wire's of this project
     std::map<uint32_t, double> layers{};
     std::map<std::string, double, std::less<>> roles{};
 

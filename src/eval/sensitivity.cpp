@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "codec/kaiju4.h"
+#include "codec/tensor_decoder.h"
 #include "eval/chunks.h"
 #include "eval/log_softmax.h"
 #include "format/mixed_model.h"
@@ -101,7 +101,7 @@ codec::Sensitivity measure_sensitivity(const format::ModelFile& exact, const for
     codec::Sensitivity result;
     for (const format::TensorInfo& info : quantised.tensors()) {
         const auto place = format::place_of(info.name);
-        if (!place || !codec::kaiju4::index_bits_of(info.type)) {
+        if (!place || !codec::is_kaiju_type(info.type)) {
             continue;
         }
         if (!result.type.empty() && info.type != result.type) {
@@ -114,7 +114,8 @@ codec::Sensitivity measure_sensitivity(const format::ModelFile& exact, const for
         result.roles[std::string(place->role)] = 0;
     }
     if (result.type.empty()) {
-        throw Error(ErrorCode::bad_input, fmt::format("{}: has no KAIJU4 matrix", quantised.path().string()));
+        throw Error(ErrorCode::bad_input,
+                    fmt::format("{}: has no matrix of KAIJU1 or KAIJU4", quantised.path().string()));
     }
     Comparison comparison(exact, text, options, monitor);
     monitor.begin("sensitivity", result.layers.size() + result.roles.size(), "models");

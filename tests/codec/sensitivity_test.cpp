@@ -54,7 +54,7 @@ TEST(Sensitivity, RefusesWhatIsNone) {
     refused("[]", "object");
     refused("{", "");
     refused("{" + layers + "," + roles + "}", "type");
-    refused(R"({"type":"KAIJU1",)" + layers + "," + roles + "}", "KAIJU1");
+    refused(R"({"type":"Q4_K",)" + layers + "," + roles + "}", "Q4_K");
     refused("{" + type + "," + roles + "}", "layers");
     refused("{" + type + "," + layers + R"(,"roles":[]})", "roles");
     refused("{" + type + "," + layers + R"(,"roles":[{"role":"q"}]})", "mean_kl");

@@ -128,6 +128,38 @@ class Sketches(KaijuTest):
         for name, low, high in BOUNDS:
             self.assertTrue(low < totals[name] / totals["none"] < high, f"{name}: {totals}")
 
+    def test_the_side_band_goes_where_the_model_suffers(self):
+        self.capture("model.full", "--full", "--stride", 1)
+        encode = ("encode", "--model", "model.gguf", "--imatrix", "importance.gguf", "--encoder", "v3", "--clamp-limit", 0)
+        full = ("--covariance", "model.full")
+        even = self.answer(*encode, *full, "--hi-frac", 0.25, "--out", "even.knot")
+        self.answer("sensitivity", "--model", "model.gguf", "--quantised", "even.knot", "--text", "calibration.txt", "--ctx", 128,
+                    "--out", "s.json")
+        told = json.loads((self.folder / "s.json").read_text())
+        self.assertEqual(told["type"], "KAIJU1")
+        self.assertTrue(all(row["mean_kl"] > 0 for row in told["roles"] + told["layers"]))
+        told["layers"][0]["mean_kl"] *= 1000
+        (self.folder / "told.json").write_text(json.dumps(told))
+        fitted = (*encode, *full, "--hi-frac", 0.25, "--sensitivity", "told.json")
+        plan = self.answer(*fitted, "--out", "x.knot", "--dry-run")
+        self.assertLessEqual(plan["payload_bytes"], even["bytes"])
+        self.assertGreater(plan["payload_bytes"], 0.9 * even["bytes"])
+        bits = {tensor["name"]: tensor["bits"] for tensor in plan["tensors"] if tensor["type"] == "KAIJU1"}
+        self.assertGreater(bits["blk.0.ffn_down.weight"], bits["blk.1.ffn_down.weight"])
+        self.assertGreaterEqual(bits["blk.0.ffn_up.weight"], bits["blk.1.ffn_up.weight"])
+        self.answer(*fitted, "--out", "fitted.knot")
+        self.kaiju("knot", "verify", "fitted.knot")
+        # Shards agree on who gets what.
+        for part in range(3):
+            self.kaiju(*fitted, "--out", f"{part}.part.knot", "--shard", f"{part}/3")
+        self.kaiju("assemble", *(f"{part}.part.knot" for part in range(3)), "--out", "joined.knot")
+        self.assertEqual((self.folder / "joined.knot").read_bytes(), (self.folder / "fitted.knot").read_bytes())
+        # Where nothing is left to decide, and with the encoder that is pinned, it is an error.
+        fixed = self.kaiju(*fitted, "--tensor-type", "weight=KAIJU1", "--include", "ffn_up", "--tensor-type",
+                           "norm|embd|output|attn|down|gate=COPY", "--out", "never.knot", code=2)
+        self.assertIn("--sensitivity", fixed.stderr)
+        self.kaiju(*encode[:5], "--sensitivity", "s.json", "--out", "never.knot", code=2)
+
     def test_g3(self):
         self.kaiju("gate", "mint", "--model", "model.gguf", "--prompt", "the quick", "--id", "tiny", "--min-margin", 0,
                    "--out", "qspec.json")
