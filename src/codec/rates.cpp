@@ -335,6 +335,7 @@ void choose_side_bands(const EncodePlan& plan, const std::vector<PlanEntry*>& fr
         curves.emplace(role, SideBandCurve(plan, tensors));
     }
     std::vector<std::unique_ptr<Sizes>> sizes;
+    sizes.reserve(free.size());
     for (PlanEntry* entry : free) {
         sizes.push_back(std::make_unique<SideBandSizes>(*entry, curves.at(role_of(*entry))));
     }
@@ -363,6 +364,7 @@ void choose_rates(EncodePlan& plan) {
     }
     if (by_sensitivity) {
         std::vector<std::unique_ptr<Sizes>> sizes;
+        sizes.reserve(free.size());
         for (PlanEntry* entry : free) {
             sizes.push_back(std::make_unique<RateSizes>(*entry));
         }
