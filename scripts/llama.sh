@@ -10,20 +10,18 @@ FLAGS=(-DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON -DGGML_CCACHE=OFF -DGGML_OPEN
        -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DLLAMA_BUILD_COMMON=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_TOOLS=OFF
        -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_SERVER=OFF -DLLAMA_BUILD_APP=OFF -DLLAMA_BUILD_NUMBER=0
        "-DLLAMA_BUILD_COMMIT=sdist-$VERSION")
-# Without AMX: this version's kernels for it crash on small matrices (a segmentation fault on Sapphire Rapids, with
-# stories260K and the models of the tests), and other sums for every processor would be no reference.
+# Without AMX: this version's kernels for it crash on small matrices (a segmentation fault with the models of the unit
+# tests), and other sums for every processor would be no reference.
 COMPILE=""
 if g++ -march=native -dM -E -x c++ - < /dev/null | grep __AMX_INT8__ > /dev/null; then
     COMPILE=-U__AMX_INT8__
 fi
 # The thread sanitizer must see the threads of ggml, too. KAIJU_LLAMA_SANITIZE=thread
 if [ -n "${KAIJU_LLAMA_SANITIZE:-}" ]; then
-    COMPILE+=${COMPILE:+ }-fsanitize=$KAIJU_LLAMA_SANITIZE
-fi
-[ -z "$COMPILE" ] || FLAGS+=("-DCMAKE_C_FLAGS=$COMPILE" "-DCMAKE_CXX_FLAGS=$COMPILE")
-if [ -n "${KAIJU_LLAMA_SANITIZE:-}" ]; then
+    COMPILE+=" -fsanitize=$KAIJU_LLAMA_SANITIZE"
     FLAGS+=("-DCMAKE_C_FLAGS_RELEASE=-O1 -DNDEBUG" "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG")
 fi
+[ -z "$COMPILE" ] || FLAGS+=("-DCMAKE_C_FLAGS=$COMPILE" "-DCMAKE_CXX_FLAGS=$COMPILE")
 
 stamp=$({ echo "$SHA256 ${FLAGS[*]}"; g++ --version | head -1; g++ -march=native -Q --help=target; } | sha256sum | cut -c1-16)
 prefix=$CACHE/llama-$stamp

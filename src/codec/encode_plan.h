@@ -34,16 +34,15 @@ struct EncodeOptions {
     std::filesystem::path imatrix;
     std::filesystem::path base;  ///< what is copied verbatim; empty: the model itself
     std::filesystem::path out;
-    std::filesystem::path telemetry;  ///< empty: none is written
-    std::string wire = "KAIJU1";      ///< "KAIJU1" or "KAIJU4"
-    double bits = 3;                  ///< KAIJU4: bits a weight on average, row scales apart, 1.75 to 4
-    uint64_t target_size = 0;         ///< KAIJU4: bytes of the file, instead of `bits`; 0: none
-    Rates rates = Rates::measured;    ///< KAIJU4: how bits are shared out
-    std::filesystem::path
-        sensitivity{};                 ///< v3: by what codec::Sensitivity says; KAIJU4: in place of `rates`
-    std::string encoder = "v1";        ///< "v1" or "v3"; KAIJU4 is made by v3 only
-    std::filesystem::path sketch;      ///< v3: a .sket, or
-    std::filesystem::path covariance;  ///< v3: full covariances
+    std::filesystem::path telemetry;      ///< empty: none is written
+    std::string wire = "KAIJU1";          ///< "KAIJU1" or "KAIJU4"
+    double bits = 3;                      ///< KAIJU4: bits a weight on average, row scales apart, 1.75 to 4
+    uint64_t target_size = 0;             ///< KAIJU4: bytes of the file, instead of `bits`; 0: none
+    Rates rates = Rates::measured;        ///< KAIJU4: how bits are shared out
+    std::filesystem::path sensitivity{};  ///< v3: bits by what codec::Sensitivity says, not by `rates`
+    std::string encoder = "v1";           ///< "v1" or "v3"; KAIJU4 is made by v3 only
+    std::filesystem::path sketch;         ///< v3: a .sket, or
+    std::filesystem::path covariance;     ///< v3: full covariances
     V3Options v3;
     std::string decoder = "fast";      ///< search of the code book; the codes do not depend on it
     double hi_frac = 0.1;              ///< part of the columns in the side-band

@@ -187,6 +187,13 @@ class RateSizes final : public Sizes {
     PlanEntry& entry_;
 };
 
+/// The layout with so many blocks, and the rest of the columns in the side-band.
+kaiju1::Layout with_blocks(kaiju1::Layout layout, uint32_t n_blocks) {
+    layout.n_blocks = n_blocks;
+    layout.n_hi = layout.cols - n_blocks * static_cast<uint32_t>(kaiju1::kBlock);
+    return layout;
+}
+
 /// KAIJU1: the error of encoder v3 by the part of the columns that the side-band has. How much a side-band
 /// takes up differs from role to role, so that it is measured.
 class SideBandCurve {
@@ -202,10 +209,10 @@ class SideBandCurve {
             Point mean;
             for (size_t n = 0; n < count; ++n) {
                 PlanEntry& entry = samples.emplace_back(*tensors[(2 * n + 1) * tensors.size() / (2 * count)]);
-                const uint8_t perm_kind = entry.layout.perm_kind;
-                entry.layout = kaiju1::Layout::for_matrix(entry.layout.rows, entry.layout.cols, wanted);
-                entry.layout.perm_kind = perm_kind;
-                mean.part += part_of(entry.layout) / static_cast<double>(count);
+                kaiju1::Layout& layout = entry.layout;
+                layout = with_blocks(layout,
+                                     kaiju1::Layout::for_matrix(layout.rows, layout.cols, wanted).n_blocks);
+                mean.part += part_of(layout) / static_cast<double>(count);
             }
             if (!points_.empty() && mean.part <= points_.back().part) {
                 continue;  // narrow matrices have few side-bands
@@ -252,7 +259,7 @@ class SideBandSizes final : public Sizes {
         : entry_(entry), planned_(entry.layout), curve_(curve), planned_error_(curve.error(planned_)) {}
     [[nodiscard]] int count() const override {
         const uint32_t most = std::max(planned_.cols / 5 * 3, planned_.n_hi);
-        return 1 + static_cast<int>((most - least()) / kBlock);
+        return 1 + static_cast<int>((most - planned_.cols % kBlock) / kBlock);
     }
     [[nodiscard]] uint64_t bytes(int size) const override { return with(size).payload_bytes(); }
     [[nodiscard]] double error(int size) const override { return curve_.error(with(size)) / planned_error_; }
@@ -263,12 +270,8 @@ class SideBandSizes final : public Sizes {
 
   private:
     static constexpr uint32_t kBlock = kaiju1::kBlock;
-    [[nodiscard]] uint32_t least() const { return planned_.cols % kBlock; }
     [[nodiscard]] kaiju1::Layout with(int size) const {
-        kaiju1::Layout layout = planned_;
-        layout.n_hi = least() + static_cast<uint32_t>(size) * kBlock;
-        layout.n_blocks = (layout.cols - layout.n_hi) / kBlock;
-        return layout;
+        return with_blocks(planned_, planned_.cols / kBlock - static_cast<uint32_t>(size));
     }
 
     PlanEntry& entry_;
